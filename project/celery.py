@@ -1,0 +1,30 @@
+"""The Celery app: JSON only, no results kept, the broker guard."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import kombu.transport.redis as redis_transport
+from celery import Celery
+from redis.exceptions import ConnectionError as RedisConnectionError
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
+
+app = Celery("threadwork")
+app.config_from_object("django.conf:settings", namespace="CELERY")
+app.autodiscover_tasks()
+
+plain_connparams = redis_transport.Channel._connparams  # noqa: SLF001
+
+
+def guarded_connparams(channel: Any, *args: Any, **kwargs: Any) -> Any:
+    # Celery 5.7.0 restores messages on a channel it has closed after the server went
+    # away; the AttributeError this raised ended the whole worker process. A connection
+    # error is what its reconnect loop understands.
+    if getattr(channel.connection, "client", None) is None:
+        raise RedisConnectionError("The channel is already closed.")
+    return plain_connparams(channel, *args, **kwargs)
+
+
+redis_transport.Channel._connparams = guarded_connparams  # noqa: SLF001

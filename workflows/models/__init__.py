@@ -1,0 +1,18 @@
+from __future__ import annotations
+
+from workflows.models.recipes import Plan, Slot, Workflow
+from workflows.models.runs import Attempt, Checkpoint, Run, RunKey, RunThread, Seat
+from workflows.models.triggers import Event
+
+__all__ = [
+    "Attempt",
+    "Checkpoint",
+    "Event",
+    "Plan",
+    "Run",
+    "RunKey",
+    "RunThread",
+    "Seat",
+    "Slot",
+    "Workflow",
+]

@@ -1,0 +1,325 @@
+from __future__ import annotations
+
+from django.conf import settings
+from django.db import models
+from django.db.models import Q
+from django.db.models.functions import Now
+
+from threads.ids import new_id
+from threads.models import Bot, Gate, House, Thread, Turn
+from workflows.models.recipes import Plan, Workflow
+
+
+class RunQuerySet(models.QuerySet["Run"]):
+    def active(self) -> RunQuerySet:
+        return self.filter(state__in=Run.ACTIVE)
+
+
+class Run(models.Model):
+    """One execution of a workflow: the row is the truth and the claim.
+
+    pending → running → (waiting | sleeping → pending) → completed | failed | cancelled.
+    """
+
+    class State(models.TextChoices):
+        PENDING = "pending"  # → running, cancelled
+        RUNNING = "running"  # → pending (released, reclaimed), parked, settled
+        SLEEPING = "sleeping"  # → pending, cancelled
+        WAITING = "waiting"  # → pending, cancelled
+        COMPLETED = "completed"
+        FAILED = "failed"
+        CANCELLED = "cancelled"
+
+    class Trigger(models.TextChoices):
+        MANUAL = "manual"
+        API = "api"
+        SCHEDULE = "schedule"
+        WEBHOOK = "webhook"
+        EVENT = "event"
+        MENTION = "mention"
+        RETRY = "retry"
+        RUN = "run"
+
+    ACTIVE = (State.PENDING, State.RUNNING, State.SLEEPING, State.WAITING)
+    SETTLED = (State.COMPLETED, State.FAILED, State.CANCELLED)
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    house = models.ForeignKey(House, models.PROTECT, related_name="+", db_index=False)
+    namespace = models.CharField(max_length=64)
+    workflow = models.ForeignKey(
+        Workflow, models.PROTECT, related_name="runs", db_index=False
+    )
+    plan = models.ForeignKey(Plan, models.PROTECT, related_name="+", db_index=False)
+    state = models.CharField(max_length=9, choices=State, default=State.PENDING)
+    payload = models.JSONField(default=dict)
+    trigger = models.CharField(max_length=8, choices=Trigger, default=Trigger.MANUAL)
+    key = models.CharField(max_length=200, default="")
+    position = models.IntegerField(default=0)
+    iteration = models.IntegerField(default=1)
+    attempts = models.IntegerField(default=0)
+    crashes = models.IntegerField(default=0)
+    max_attempts = models.IntegerField(default=5)
+    holder = models.BigIntegerField(null=True)
+    held_until = models.DateTimeField(null=True)
+    ready_at = models.DateTimeField(null=True, db_default=Now())
+    pool = models.CharField(max_length=32, default="steps")
+    needs = models.CharField(max_length=64, default="")
+    root = models.CharField(max_length=64, default="")
+    due_at = models.DateTimeField(null=True)
+    cancel_asked_at = models.DateTimeField(null=True)
+    cancel_words = models.CharField(max_length=500, default="")
+    deferred = models.CharField(max_length=200, default="")
+    failure = models.JSONField(null=True)
+    started_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL,
+        models.DO_NOTHING,
+        null=True,
+        db_constraint=False,
+        db_index=False,
+        related_name="+",
+    )
+    # A run outlives the ones it came from.
+    retry_of = models.ForeignKey(
+        "self",
+        models.DO_NOTHING,
+        null=True,
+        db_constraint=False,
+        db_index=False,
+        related_name="+",
+    )
+    parent = models.ForeignKey(
+        "self",
+        models.DO_NOTHING,
+        null=True,
+        db_constraint=False,
+        db_index=False,
+        related_name="+",
+    )
+    created_at = models.DateTimeField(db_default=Now(), editable=False)
+    started_at = models.DateTimeField(null=True)
+    finished_at = models.DateTimeField(null=True)
+
+    objects = RunQuerySet.as_manager()
+
+    class Meta:
+        ordering = ["-created_at"]
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(
+                    holder__isnull=True,
+                    due_at__isnull=True,
+                    finished_at__isnull=False,
+                )
+                | Q(state__in=["pending", "running", "sleeping", "waiting"]),
+                name="run_settled_holds_nothing",
+            ),
+            models.CheckConstraint(
+                condition=Q(holder__isnull=False) | ~Q(state="running"),
+                name="run_running_has_holder",
+            ),
+            models.CheckConstraint(
+                condition=Q(due_at__isnull=False) | ~Q(state="sleeping"),
+                name="run_asleep_will_wake",
+            ),
+            models.CheckConstraint(
+                condition=Q(failure__isnull=False) | ~Q(state="failed"),
+                name="run_failed_says_why",
+            ),
+        ]
+        indexes = [
+            # For claims.claim() and the conductor's top-up: the oldest ready run of
+            # the next house.
+            models.Index(
+                fields=["namespace", "pool", "house", "ready_at"],
+                name="run_ready",
+                condition=Q(state="pending"),
+            ),
+            # For liveness and fair claims: who holds what.
+            models.Index(
+                fields=["holder"],
+                name="run_held",
+                condition=Q(state="running"),
+            ),
+            # For the conductor: who is due to wake.
+            models.Index(
+                fields=["namespace", "due_at"],
+                name="run_due",
+                condition=Q(due_at__isnull=False),
+            ),
+            # For the run list: newest first, in a house, of a workflow, failed.
+            models.Index(
+                fields=["house", "-created_at"],
+                name="run_by_house",
+            ),
+            models.Index(
+                fields=["workflow", "-created_at"],
+                name="run_by_workflow",
+            ),
+            models.Index(
+                fields=["house", "-created_at"],
+                name="run_failed",
+                condition=Q(state="failed"),
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return str(self.id)
+
+
+class RunKey(models.Model):
+    """Which run a repeated start gets; outlives the run."""
+
+    workflow = models.ForeignKey(
+        Workflow, models.PROTECT, related_name="+", db_index=False
+    )
+    key = models.CharField(max_length=200)
+    run = models.ForeignKey(
+        Run, models.DO_NOTHING, db_constraint=False, db_index=False, related_name="+"
+    )
+    created_at = models.DateTimeField(db_default=Now(), editable=False)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["workflow", "key"], name="run_key_once"),
+        ]
+
+    def __str__(self) -> str:
+        return self.key
+
+
+class Seat(models.Model):
+    """Who may be active; deleted by the write that settles the run."""
+
+    house = models.ForeignKey(House, models.PROTECT, related_name="+", db_index=False)
+    name = models.CharField(max_length=200)
+    number = models.IntegerField(default=1)
+    run = models.ForeignKey(Run, models.PROTECT, related_name="+")
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["house", "name", "number"], name="seat_once"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.number}"
+
+
+class Checkpoint(models.Model):
+    """The record of one execution of a step; a finished one never runs again."""
+
+    class State(models.TextChoices):
+        RUNNING = "running"
+        SLEEPING = "sleeping"
+        WAITING = "waiting"
+        COMPLETED = "completed"
+        FAILED = "failed"
+        SKIPPED = "skipped"
+        CANCELLED = "cancelled"
+
+    ENDED = (State.COMPLETED, State.FAILED, State.SKIPPED, State.CANCELLED)
+
+    run = models.ForeignKey(Run, models.PROTECT, related_name="steps", db_index=False)
+    position = models.IntegerField()
+    iteration = models.IntegerField(default=1)
+    tries = models.IntegerField(default=1)
+    crashes = models.IntegerField(default=0)
+    name = models.CharField(max_length=64)
+    kind = models.CharField(max_length=32)
+    state = models.CharField(max_length=9, choices=State)
+    instruction = models.TextField(default="")
+    entry = models.IntegerField(null=True)
+    result = models.JSONField(null=True)
+    error = models.TextField(default="")
+    started_at = models.DateTimeField(db_default=Now())
+    finished_at = models.DateTimeField(null=True)
+
+    class Meta:
+        ordering = ["run", "position", "iteration"]
+        verbose_name = "step"
+        constraints = [
+            # Also the reader's index: a run's steps in order.
+            models.UniqueConstraint(
+                fields=["run", "position", "iteration"], name="step_once"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.position}. {self.name}: {self.state}"
+
+
+class Attempt(models.Model):
+    """One try at a run: a new one opens only when the earlier worker died."""
+
+    class Ended(models.TextChoices):
+        SETTLED = "settled"
+        CRASHED = "crashed"
+        RELEASED = "released"
+
+    run = models.ForeignKey(
+        Run, models.PROTECT, related_name="attempt_log", db_index=False
+    )
+    number = models.IntegerField()
+    holder = models.BigIntegerField()
+    began_at = models.DateTimeField(db_default=Now())
+    ended_at = models.DateTimeField(null=True)
+    ended = models.CharField(max_length=8, choices=Ended, default="", blank=True)
+
+    class Meta:
+        ordering = ["run", "number"]
+        constraints = [
+            models.UniqueConstraint(fields=["run", "number"], name="attempt_once"),
+        ]
+
+    def __str__(self) -> str:
+        return f"attempt {self.number}"
+
+
+class RunThread(models.Model):
+    """The mapping and the state of record: which thread, and what the run waits on."""
+
+    class Kind(models.TextChoices):
+        TURN = "turn"
+        GATE = "gate"
+        EVENT = "event"
+        TIME = "time"
+
+    run = models.OneToOneField(Run, models.PROTECT, primary_key=True, related_name="+")
+    thread = models.OneToOneField(Thread, models.PROTECT, related_name="+")
+    worker_bot = models.ForeignKey(
+        Bot, models.PROTECT, related_name="+", db_index=False
+    )
+    await_key = models.CharField(max_length=200, default="")
+    await_kind = models.CharField(max_length=5, choices=Kind, default="", blank=True)
+    await_turn = models.ForeignKey(
+        Turn, models.PROTECT, null=True, related_name="+", db_index=False
+    )
+    await_gate = models.ForeignKey(
+        Gate, models.PROTECT, null=True, related_name="+", db_index=False
+    )
+    queue = models.CharField(max_length=32, default="steps")
+    await_started_at = models.DateTimeField(null=True)
+    awaiting = models.BooleanField(default=False)
+    updated_at = models.DateTimeField(db_default=Now())
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(awaiting=False)
+                | (~Q(await_key="") & Q(await_started_at__isnull=False)),
+                name="wait_has_its_anchor",
+            ),
+        ]
+        indexes = [
+            # For sweep.repair(): every wait still open, oldest first. Ended waits are
+            # most of the table, so they stay out of it.
+            models.Index(
+                fields=["await_started_at"],
+                name="wait_open",
+                condition=Q(awaiting=True),
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.run_id} in {self.thread_id}"
