@@ -151,7 +151,7 @@ def in_words(line: str) -> str:
     options = cron_descriptor.Options()
     options.use_24hour_time_format = True
     options.verbose = True
-    words = cron_descriptor.get_description(schedule.line, options)
+    words: str = cron_descriptor.get_description(schedule.line, options)
     if schedule.either:
         words = words.replace(" of the month, and on ", " of the month or on ")
     return words

@@ -1,0 +1,168 @@
+"""The step vocabulary: what a step may say, by kind."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Literal, Self, get_args
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    TypeAdapter,
+    field_validator,
+    model_validator,
+)
+
+from workflows import templating
+from workflows.durations import Duration, Span, read_duration, read_moment
+from workflows.words import EnvName, EnvText, Filled, Glob, Handle, Name
+
+TEMPLATED = (
+    "command",
+    "prompt",
+    "env",
+    "args",
+    "params",
+    "seconds",
+    "until",
+    "event",
+    "key",
+)
+
+
+class Plain(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class Retries(Plain):
+    limit: Annotated[int, Field(ge=0, le=100)]
+    delay: Duration = 0
+    backoff: Annotated[float, Field(ge=1, le=100, allow_inf_nan=False)] = 1.0
+
+
+class Common(Plain):
+    name: Name
+    when: Literal["on_success", "on_failure", "always"] = "on_success"
+    on_error: Literal["stop", "continue"] = "stop"
+    retries: Retries | None = None
+    timeout: Span | None = None
+
+
+class Worked(Common):
+    """A step that a bot works on, in the run's workspace."""
+
+    if_interrupted: Literal["again", "fail", "ask"] = "again"
+    source: Filled | None = None
+    network: bool = False
+    env: dict[EnvName, EnvText] = {}
+    secrets: list[EnvName] = []
+    artifacts: list[Glob] = []
+
+
+class RunCommand(Worked):
+    kind: Literal["run_command"]
+    command: Filled
+
+
+class DispatchTask(Worked):
+    kind: Literal["dispatch_task"]
+    prompt: Filled
+    bot: Handle | None = None
+
+
+class Sleep(Common):
+    kind: Literal["sleep"]
+    seconds: int | float | str | None = None
+    until: str | None = None
+
+    @field_validator("seconds", mode="before")
+    @classmethod
+    def _seconds(cls, value: object) -> object:
+        if value is None or (isinstance(value, str) and templating.paths(value)):
+            return value
+        return read_duration(value)
+
+    @field_validator("until")
+    @classmethod
+    def _until(cls, value: str | None) -> str | None:
+        if value is not None and not templating.paths(value):
+            read_moment(value)
+        return value
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> Self:
+        if (self.seconds is None) == (self.until is None):
+            raise ValueError("needs either seconds or until")
+        return self
+
+
+class HumanGate(Common):
+    kind: Literal["human_gate"]
+    prompt: Filled
+    answer: Literal["approve", "reply", "acknowledge", "choose", "form"] = "approve"
+    choices: list[Filled] = []
+    form: dict[str, object] | None = None
+    deadline: Span | None = None
+    on_deadline: Literal["fail", "approve", "reject", "skip"] = "fail"
+    not_starter: bool = False
+    who: list[Filled] = []
+    approvals: Annotated[int, Field(ge=1, le=100)] = 1
+
+    @model_validator(mode="after")
+    def _answerable(self) -> Self:
+        if bool(self.choices) != (self.answer == "choose"):
+            raise ValueError("choices belong to `answer: choose`, which needs some")
+        if len(set(self.choices)) < len(self.choices):
+            raise ValueError("choices must differ from each other")
+        if (self.form is not None) != (self.answer == "form"):
+            raise ValueError("a form belongs to `answer: form`, which needs one")
+        return self
+
+    @field_validator("form")
+    @classmethod
+    def _schema(cls, form: dict[str, object] | None) -> dict[str, object] | None:
+        properties = {} if form is None else form.get("properties")
+        if not isinstance(properties, dict) or (form or {}).get("type", "object") != (
+            "object"
+        ):
+            raise ValueError("must be a JSON schema of type object with properties")
+        return form
+
+
+class Call(Common):
+    kind: Literal["call"]
+    function: Filled
+    args: dict[str, object] = {}
+
+
+Step = Annotated[
+    RunCommand | DispatchTask | Sleep | HumanGate | Call, Discriminator("kind")
+]
+MODELS: dict[str, type[Common]] = {
+    get_args(model.model_fields["kind"].annotation)[0]: model
+    for model in get_args(get_args(Step)[0])
+}
+KINDS = frozenset(MODELS)
+STEP_FIELDS = {key for model in MODELS.values() for key in model.model_fields}
+STEP: TypeAdapter[Step] = TypeAdapter(Step)
+
+
+@dataclass(frozen=True)
+class Unknown:
+    """A stored step of a kind that this release does not know."""
+
+    name: str
+    kind: str
+
+
+def timeout_seconds(step: Step) -> float | None:
+    """Return the seconds that one try of the step may take."""
+    return step.timeout
+
+
+def template_fields(step: Step) -> dict[str, object]:
+    """Return the fields in which placeholders render, those that are set."""
+    fields = {field: getattr(step, field, None) for field in TEMPLATED}
+    return {field: value for field, value in fields.items() if value is not None}
