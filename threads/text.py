@@ -12,9 +12,11 @@ LARGEST = 10**100  # keeps every id a sender uses; nothing larger is a count of 
 
 BROKEN = re.compile("[\x00\ud800-\udfff]")
 CONTROL = re.compile(r"[\x01-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f-\x84\x86-\x9f]")
-ESCAPE = re.compile(
-    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[ -/]*[0-~])?"
-)
+ESCAPE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[ -/]*[0-~])?")
+# Titles, links and the like. One that is never closed would swallow what follows,
+# so what is left of it loses its escape and is plain text.
+TITLE = re.compile(r"\x1b+[\]PX^_][^\x07\x1b]{0,4096}(?:\x07|\x1b\\)")
+TITLE_OPEN = re.compile(r"\x1b+(?=[\]PX^_])")
 
 
 class Unclean(ValueError):
@@ -32,7 +34,8 @@ def clean(text: str) -> str:
     NUL and lone surrogates stay visible as U+FFFD; other control characters go,
     except tab, the two line ends and the escape that colours start with.
     """
-    return CONTROL.sub("", BROKEN.sub("\ufffd", text))
+    text = CONTROL.sub("", BROKEN.sub("\ufffd", TITLE.sub("", text)))
+    return TITLE_OPEN.sub("", text)
 
 
 def one_line(text: str, limit: int = 200) -> str:

@@ -10,7 +10,7 @@ When = Literal["on_success", "on_failure", "always"]
 OnError = Literal["stop", "continue"]
 State = Literal["completed", "failed", "skipped"]
 
-LONGEST_DELAY = 7 * 86_400.0  # seconds; a backoff doubles past any use long before
+LONGEST_DELAY = 7 * 86_400.0  # seconds; only a delay asked for outright is longer
 
 
 @dataclass(frozen=True)
@@ -77,14 +77,15 @@ def retry_delay(
     """
     if retries is None or tries > retries.limit:
         return None
-    return min(_grown(retries, tries) * (1 + jitter), LONGEST_DELAY)
+    return _grown(retries, tries) * (1 + jitter)
 
 
 def _grown(retries: Retries, tries: int) -> float:
     try:
-        return float(retries.delay * retries.backoff ** max(tries - 1, 0))
+        grown = float(retries.delay * retries.backoff ** max(tries - 1, 0))
     except OverflowError:
-        return LONGEST_DELAY
+        grown = LONGEST_DELAY
+    return min(grown, max(LONGEST_DELAY, float(retries.delay)))
 
 
 def _stops(step: Past) -> bool:
