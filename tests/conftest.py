@@ -1,0 +1,85 @@
+"""A real Postgres for every test that asks for a database."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.conf import settings
+
+from project import env
+from tests import factories
+from threads import tenancy
+from threads.models import House
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[str]:
+    """The address of a Postgres: the one named in the environment, or our own."""
+    if settings.DATABASE_URL:
+        yield settings.DATABASE_URL
+        return
+    from project.embedded import postgres  # noqa: PLC0415  only where one is needed
+
+    base = Path(tempfile.mkdtemp(prefix="threadwork-test-"))
+    started = postgres.start(base)
+    try:
+        yield started.url
+    finally:
+        postgres.stop(started)
+        shutil.rmtree(base, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def django_db_modify_db_settings(server: str) -> None:
+    settings.DATABASE_URL = settings.DATABASE_DIRECT_URL = server
+    settings.DATABASES["default"].update(env.database(server))
+
+
+@pytest.fixture(autouse=True)
+def apart(settings: Any, tmp_path: Path) -> None:
+    """Keep a test's files and mail to itself, and its tickets at home."""
+    settings.WORKSPACES = tmp_path / "workspaces"
+    settings.SOURCES_DIR = tmp_path / "sources"
+    settings.EMAIL_BACKEND = "django.core.mail.backends.locmem.EmailBackend"
+
+
+@pytest.fixture
+def posted(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
+    """The tickets that would have gone to a broker."""
+    tickets: list[tuple[str, ...]] = []
+    monkeypatch.setattr(
+        "threads.post.messenger.send",
+        lambda name, *, queue, args: tickets.append((name, queue, *args)),
+    )
+    return tickets
+
+
+@pytest.fixture
+def house(db: None, posted: list[Any]) -> House:
+    return tenancy.open_house("home", name="Home")
+
+
+@pytest.fixture
+def alice(house: House) -> Any:
+    return factories.member(house, "alice", role="owner")
+
+
+@pytest.fixture
+def bob(house: House) -> Any:
+    return factories.member(house, "bob", role="member")
+
+
+@pytest.fixture
+def carol(house: House) -> Any:
+    return factories.member(house, "carol", role="viewer")
+
+
+@pytest.fixture
+def dave(db: None) -> Any:
+    """A person of another house."""
+    return factories.member(tenancy.open_house("away", name="Away"), "dave")

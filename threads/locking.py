@@ -1,0 +1,107 @@
+"""The thread row as the lock of both planes, and the only writer of entries.
+
+Lock order everywhere: event → thread rows by id → turn or gate → run → run thread →
+step. A transaction that touches more than one of them takes its thread here first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+
+from threads import db
+from threads.exceptions import NotFound
+from threads.models import Bot, Entry
+from threads.text import clean
+
+
+@dataclass(frozen=True)
+class Author:
+    kind: str
+    name: str
+    bot: int | None = None
+    person: int | None = None
+
+
+SYSTEM = Author("system", "System")
+
+
+def bot_author(bot: Bot) -> Author:
+    return Author("bot", bot.name or bot.handle, bot=bot.pk)
+
+
+def person_author(person: Any) -> Author:
+    name = person.get_full_name() or person.get_username()
+    return Author("person", name, person=person.pk)
+
+
+@dataclass
+class LockedThread:
+    """A thread nobody else writes to until the transaction ends."""
+
+    id: UUID
+    house: int
+    last_number: int
+    entries: list[Entry] = field(default_factory=list)
+
+    def append(
+        self,
+        body: str,
+        *,
+        author: Author = SYSTEM,
+        kind: str = Entry.Kind.NOTE,
+        data: dict[str, Any] | None = None,
+    ) -> int:
+        """Add an entry and return its number."""
+        self.last_number += 1
+        self.entries.append(
+            Entry(
+                thread_id=self.id,
+                number=self.last_number,
+                author_kind=author.kind,
+                author_name=author.name,
+                bot_id=author.bot,
+                person_id=author.person,
+                kind=kind,
+                body=clean(body),
+                data=data,
+            )
+        )
+        return self.last_number
+
+    def flush(self) -> None:
+        """Write what was appended; numbers have no gap because the row is locked."""
+        if not self.entries:
+            return
+        Entry.objects.bulk_create(self.entries)
+        self.entries = []
+        db.fetch(
+            "UPDATE threads_thread SET last_number = %(last)s WHERE id = %(id)s"
+            " RETURNING id",
+            {"last": self.last_number, "id": self.id},
+        )
+
+
+@contextmanager
+def locked(thread_id: UUID) -> Iterator[LockedThread]:
+    """Lock a thread for a transaction and write its new entries at the end.
+
+    Raises NotFound where there is no such thread.
+    """
+    with transaction.atomic():
+        # NO KEY: an entry's foreign key may still look at the row meanwhile.
+        row = db.fetch_one(
+            "SELECT house_id, last_number FROM threads_thread WHERE id = %(id)s"
+            " FOR NO KEY UPDATE",
+            {"id": thread_id},
+        )
+        if row is None:
+            raise NotFound
+        thread = LockedThread(id=thread_id, house=row[0], last_number=row[1])
+        yield thread
+        thread.flush()

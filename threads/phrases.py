@@ -1,0 +1,51 @@
+"""Every sentence System says to people about threads, gates and turns."""
+
+from __future__ import annotations
+
+STARTED = "dispatch.started"
+COMPLETED = "dispatch.completed"
+FAILED = "dispatch.failed"
+CANCELLED = "dispatch.cancelled"
+
+NO_OUTPUT = "(no output)"
+WORKER_DIED = "the worker died {count} times while running it"
+TURN_TOO_LONG = "it took longer than {limit}"
+STOPPED = "it was stopped"
+EXIT_STATUS = "exited with status {status}"
+KILLED = "it was killed by signal {signal}"
+TOO_MANY_CALLS = "it used tools more than 100 times without an answer; run such work in the background"
+NO_RUNTIME = "no bot of the kind “{runtime}” is known here"
+INTERRUPTED = (
+    "the worker died while it ran and nothing says how it ended; "
+    "the step asks not to be run again"
+)
+UNCLEAR = (
+    "“{text}” could mean either, so the question stays open. "
+    "Say yes or no, or press a button."
+)
+EMPTY_ANSWER = "An answer needs some words."
+UNDERSTOOD = "Understood as {outcome} by {name}."
+MORE_ANSWERS = "{have} of {want} approvals; waiting for {left} more."
+EXPIRED = {
+    "fail": "Nobody answered in time, so the step fails.",
+    "approve": "Nobody answered in time, so it counts as approved.",
+    "reject": "Nobody answered in time, so it counts as rejected.",
+    "skip": "Nobody answered in time, so the step is skipped.",
+}
+LATE = " (after the deadline)"
+ALREADY_CLOSED = "This question was {outcome} by {name} at {at}."
+WITHDRAWN = "This question was withdrawn at {at}."
+NOT_FOR_YOU = "This question is for {who}."
+NOT_THE_STARTER = "Whoever started this run cannot answer it: somebody else has to."
+VIEWERS_READ = "A viewer can read here, not answer."
+ANSWERED_ALREADY = "You have already answered “{answer}”."
+NOT_AN_ANSWER = "“{answer}” is not an answer here: {expected}."
+
+
+def seconds(value: float) -> str:
+    """Say a duration in seconds the short way: 90 s, 10 min, 2 h, 3 days."""
+    for size, unit in ((86400, "days"), (3600, "h"), (60, "min")):
+        if value >= size and value % size == 0:
+            count = int(value // size)
+            return "1 day" if (count, unit) == (1, "days") else f"{count} {unit}"
+    return f"{value:g} s"

@@ -1,0 +1,153 @@
+"""Run a command in the sandbox under a turn, once where a record says how it ended."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from django.conf import settings
+from django.db import DatabaseError, InterfaceError, connection
+
+from threads import phrases, services, tenancy
+from threads.exceptions import NotFound
+from threads.models import Turn, TurnMessage
+from threads.runtime import sandbox, workspace
+from threads.runtime.sandbox.protocol import Command, Result
+from threads.runtime.watch import Watch
+from threads.services import Ending
+
+LOG_SECONDS = 1.0
+MASK = "•••"
+
+
+class Refused(Exception):
+    """The command cannot begin, and no retry would change that."""
+
+
+class Interrupted(Exception):
+    """An earlier worker died in the middle and the step asks not to run it again."""
+
+
+class Output:
+    """Writes what a command prints to the turn's log while it runs, secrets masked."""
+
+    def __init__(self, turn: Turn, secrets: list[str]) -> None:
+        self.turn = turn
+        self.secrets = sorted(secrets, key=len, reverse=True)
+        self.reach = max((len(secret) for secret in secrets), default=1) - 1
+        self.held = ""
+        self.left = settings.OUTPUT_LIMIT
+        self.next_write = time.monotonic() + LOG_SECONDS
+
+    def masked(self, words: str) -> str:
+        for secret in self.secrets:
+            words = words.replace(secret, MASK)
+        return words
+
+    def emit(self, chunk: str) -> None:
+        self.held += chunk
+        if self.left <= 0 or time.monotonic() < self.next_write:
+            self.held = self.held[-settings.OUTPUT_LIMIT :]
+            return
+        # The end may be the beginning of a secret: it waits for what follows.
+        cut = len(self.held) - self.reach
+        ready, self.held = (
+            self.masked(self.held)[: max(cut, 0)],
+            self.held[max(cut, 0) :],
+        )
+        self.next_write = time.monotonic() + LOG_SECONDS
+        if ready:
+            self.write(ready[: self.left])
+            self.left -= len(ready)
+
+    def write(self, words: str) -> None:
+        try:
+            services.log_message(
+                self.turn, kind=TurnMessage.Kind.OUTPUT, body={"text": words}
+            )
+        except (DatabaseError, InterfaceError):
+            connection.close()  # progress only: the end is written with insistence
+
+
+def run(turn: Turn, script: str, *, watch: Watch, call: int = 0) -> Result:
+    """Run a script in the run's workspace; raise Refused or Interrupted.
+
+    A record of the same command left by a worker that died is adopted instead.
+    """
+    spec = turn.spec
+    try:
+        secrets = tenancy.open_secrets(turn.house_id, spec.get("secrets", []))
+        work = workspace.prepare(turn)
+    except (NotFound, workspace.NoSource) as error:
+        raise Refused(str(error)) from error
+    box = sandbox.choose(settings.SANDBOX)
+    record = workspace.record_dir(turn, call)
+    key = f"{spec.get('env', {}).get('THREADWORK_KEY', turn.key)}:{call}"
+    if spec.get("if_interrupted") == "fail" and record.exists():
+        adopted = box.adopt(record, key)
+        if adopted is None:
+            raise Interrupted
+    output = Output(turn, list(secrets.values()))
+    result = box.run(
+        command_of(turn, script, key=key, work=work, record=record, secrets=secrets),
+        emit=output.emit,
+        stop=watch.stop,
+    )
+    return masked(result, output.masked)
+
+
+def masked(result: Result, mask: Callable[[str], str]) -> Result:
+    return sandbox.with_output(result, mask(result.output))
+
+
+def command_of(
+    turn: Turn,
+    script: str,
+    *,
+    key: str,
+    work: Path,
+    record: Path,
+    secrets: dict[str, str],
+) -> Command:
+    spec = turn.spec
+    return Command(
+        script=script,
+        key=key,
+        workdir=work,
+        record_dir=record,
+        env={**spec.get("env", {}), **secrets},
+        timeout=spec.get("timeout") or settings.TURN_SECONDS,
+        max_output=settings.OUTPUT_LIMIT,
+        network=bool(spec.get("network")),
+        memory=settings.COMMAND_MEMORY,
+        pids=settings.COMMAND_PROCESSES,
+        fsize=settings.COMMAND_FILE_SIZE,
+    )
+
+
+def ending(turn: Turn, result: Result) -> Ending:
+    """Return how a command's turn ends: its exit status decides."""
+    kept = {
+        "output": result.output,
+        "exit_code": result.exit_code,
+        "truncated": result.truncated,
+    }
+    says = result.output.rstrip("\n") or phrases.NO_OUTPUT
+    data = {"exit_code": result.exit_code, "truncated": result.truncated}
+    if result.cancelled:
+        return Ending("cancelled", phrases.STOPPED, says, kept, data)
+    reason = failure(turn, result)
+    state = Turn.State.FAILED if reason else Turn.State.SUCCEEDED
+    return Ending(state, reason, says, kept, data)
+
+
+def failure(turn: Turn, result: Result) -> str:
+    if result.timed_out:
+        limit = turn.spec.get("timeout") or settings.TURN_SECONDS
+        return phrases.TURN_TOO_LONG.format(limit=phrases.seconds(limit))
+    if result.exit_code == 0:
+        return ""
+    if result.exit_code is None:
+        return phrases.KILLED.format(signal=result.signal)
+    return phrases.EXIT_STATUS.format(status=result.exit_code)

@@ -1,0 +1,89 @@
+"""Houses, members, bots and secrets: the verbs of set-up."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from typing import Any
+
+from cryptography.fernet import Fernet, InvalidToken
+from django.conf import settings
+from django.db.models.functions import Now
+
+from threads.exceptions import Malformed, NotFound
+from threads.models import Bot, House, Member, Secret
+
+
+def open_house(slug: str, *, name: str) -> House:
+    """Return the house, made with its bot `runner` where it is new."""
+    house, _ = House.objects.get_or_create(
+        slug=slug, defaults={"name": name, "namespace": settings.NAMESPACE}
+    )
+    Bot.objects.get_or_create(
+        house=house,
+        handle="runner",
+        defaults={"name": "runner", "runtime": "scripted"},
+    )
+    return house
+
+
+def add_member(house: House, user: Any, *, role: str) -> Member:
+    """Add a person to the house, or change their role."""
+    if role not in Member.Role.values:
+        roles = ", ".join(Member.Role.values)
+        raise Malformed(f"role: “{role}” is not one of {roles}")
+    member, _ = Member.objects.update_or_create(
+        house=house, user=user, defaults={"role": role}
+    )
+    return member
+
+
+def box() -> Fernet:
+    digest = hashlib.sha256(settings.SECRETS_KEY.encode()).digest()
+    return Fernet(base64.urlsafe_b64encode(digest))
+
+
+def set_secret(house: House, name: str, value: str) -> None:
+    """Keep a value encrypted under a name that commands may ask for."""
+    if not name.isidentifier() or not name.isascii():
+        raise Malformed(f"name: “{name}” must be letters, digits and _")
+    if not value or "\0" in value:
+        raise Malformed("value: it is empty or holds a NUL character")
+    Secret.objects.update_or_create(
+        house=house,
+        name=name,
+        defaults={"value": box().encrypt(value.encode()), "updated_at": Now()},
+    )
+
+
+def remove_secret(house: House, name: str) -> None:
+    removed, _ = Secret.objects.filter(house=house, name=name).delete()
+    if not removed:
+        raise NotFound(f"There is no secret called “{name}” here.")
+
+
+def secret_names(house: House) -> list[str]:
+    return list(
+        Secret.objects.filter(house=house)
+        .order_by("name")
+        .values_list("name", flat=True)
+    )
+
+
+def open_secrets(house_id: int, names: list[str]) -> dict[str, str]:
+    """Return the named values; raise NotFound naming the first that is missing."""
+    rows = {
+        secret.name: secret.value
+        for secret in Secret.objects.filter(house_id=house_id, name__in=names)
+    }
+    values = {}
+    for name in names:
+        if name not in rows:
+            raise NotFound(f"there is no secret called “{name}” in this house")
+        try:
+            values[name] = box().decrypt(bytes(rows[name])).decode()
+        except InvalidToken:
+            raise NotFound(
+                f"the secret “{name}” was kept under another key; set it again"
+            ) from None
+    return values

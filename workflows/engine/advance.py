@@ -1,0 +1,250 @@
+"""Step after step until the run waits, ends or has had its slice."""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import replace
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+
+from threads import points, post
+from threads.locking import locked
+from threads.models import Entry
+from workflows import (
+    journal,
+    moments,
+    notify,
+    outcomes,
+    phrases,
+    plan,
+    seams,
+    selectors,
+    templating,
+)
+from workflows.engine import calls, claims, rendering
+from workflows.journal import Ended, Held, Line
+from workflows.models import Checkpoint, Run
+
+logger = logging.getLogger(__name__)
+
+
+def advance(*, pool: str, holder: int, hint: UUID | None = None) -> int:
+    """Carry runs on until none is ready or the slice is spent; return how many."""
+    end = time.monotonic() + settings.SLICE_SECONDS
+    carried = 0
+    while held := claims.claim(pool=pool, holder=holder, hint=hint):
+        points.reached("advance.claimed")
+        carried, hint = carried + 1, None
+        carry(held, end=end)
+        if time.monotonic() >= end:
+            # Others have their turn: one ticket goes on for the one that was spent.
+            post.post_ticket("workflows.advance", pool, held.id, queue=pool)
+            break
+    return carried
+
+
+def carry(held: Held, *, end: float) -> None:
+    """Take one run from step to step; stop where it parks, settles or is fenced."""
+    past = selectors.past_steps(held.id, held.plan) if held.position else []
+    try:
+        while True:
+            if held.cancel_asked:
+                settle_cancelled(held)
+                return
+            step = selectors.step_at(held.plan, held.position)
+            if step is None:
+                settle(held, past)
+                return
+            if not take(held, step, past):
+                return
+            points.reached("advance.recorded")
+            if time.monotonic() >= end:
+                journal.release(held)
+                return
+    except seams.Fenced:
+        logger.info("Run %s was taken over; nothing was written", held.id)
+    except plan.Refused as error:
+        refuse(held, str(error))
+
+
+def take(held: Held, step: plan.Step | plan.Unknown, past: list[outcomes.Past]) -> bool:
+    """Run the step at the position; True where the run goes on in place."""
+    if isinstance(step, plan.Unknown):
+        defer(held, step)
+        return False
+    finished = held.step_state in Checkpoint.ENDED
+    if finished:
+        raise seams.Fenced  # recorded, yet not moved: never run it again
+    if held.step_state is None and not outcomes.should_run(step.when, past):
+        return done(held, step, past, skipped(step, past))
+    try:
+        ended = begin(held, step)
+    except (templating.Unresolved, rendering.BadSleep) as error:
+        ended = not_sent(step, str(error))
+    return ended is not None and done(held, step, past, ended)
+
+
+def begin(held: Held, step: plan.Step) -> Ended | None:
+    """Begin a step by its kind; None where the run is parked on it now.
+
+    Raises Unresolved or BadSleep before anything has run.
+    """
+    see = rendering.scope(held, step)
+    match step:
+        case plan.RunCommand() | plan.DispatchTask():
+            seams.send(held, step, rendering.ask(held, step, see))
+        case plan.HumanGate():
+            prompt = templating.render_text(step.prompt, see.resolve)
+            seams.ask_people(held, step, prompt)
+        case plan.Sleep():
+            return sleep(held, step, see)
+        case plan.Call():
+            return call(step, see)
+    points.reached("advance.parked")
+    return None
+
+
+def sleep(held: Held, step: plan.Sleep, see: templating.Scope) -> Ended | None:
+    """Fall asleep, or record the sleep one has woken from."""
+    if held.step_state == Checkpoint.State.SLEEPING:
+        slept = Checkpoint.objects.get(
+            run=held.id, position=held.position, iteration=held.iteration
+        )
+        return Ended(step.name, step.kind, "completed", result=slept.result)
+    seconds = rendering.sleep_seconds(step, see)
+    if seconds > 0:
+        seams.fall_asleep(held, step, seconds)
+        points.reached("advance.parked")
+        return None
+    until = rendering.database_now()
+    words = phrases.SLEEP_PAST.format(until=until)
+    return Ended(
+        step.name,
+        step.kind,
+        "completed",
+        instruction=words,
+        result={"until": moments.stamp(until)},
+        lines=[instructed(step.name, words)],
+    )
+
+
+def call(step: plan.Call, see: templating.Scope) -> Ended:
+    """Call an allow-listed function under the claim."""
+    args: dict[str, Any] = {
+        name: templating.render_value(value, see.resolve)
+        for name, value in step.args.items()
+    }
+    shown = ", ".join(f"{k}={templating.as_text(v)}" for k, v in args.items())
+    words = phrases.CALLING.format(function=step.function, args=shown)
+    lines = [instructed(step.name, words)]
+    try:
+        result = calls.call(step.function, args)
+    except calls.CallFailed as error:
+        return Ended(
+            step.name,
+            step.kind,
+            "failed",
+            instruction=words,
+            error=str(error),
+            lines=[*lines, Line(str(error))],
+        )
+    if result is not None:
+        said = phrases.RETURNED.format(
+            function=step.function, result=templating.as_text(result)
+        )
+        lines.append(Line(said))
+    return Ended(
+        step.name,
+        step.kind,
+        "completed",
+        instruction=words,
+        result={"result": result},
+        lines=lines,
+    )
+
+
+def instructed(step: str, words: str) -> Line:
+    return Line(words, kind=Entry.Kind.INSTRUCTION, data={"step": step})
+
+
+def skipped(step: plan.Step, past: list[outcomes.Past]) -> Ended:
+    why = phrases.SKIP_WHY[step.when]
+    words = phrases.SKIPPED.format(step=step.name, why=why)
+    return Ended(step.name, step.kind, "skipped", error=why, lines=[Line(words)])
+
+
+def not_sent(step: plan.Step, reason: str) -> Ended:
+    words = phrases.NOT_SENT.format(step=step.name, reason=reason)
+    return Ended(step.name, step.kind, "failed", error=reason, lines=[Line(words)])
+
+
+def done(held: Held, step: plan.Step, past: list[outcomes.Past], ended: Ended) -> bool:
+    """Record how the step ended, or the due time of its next try."""
+    stops = ended.state == "failed" and step.on_error == "stop"
+    if ended.state == "failed" and isinstance(step, plan.Call):
+        delay = outcomes.retry_delay(step.retries, held.step_tries)
+        if delay is not None:
+            seams.sleep_on_it(held, step, ended, delay)
+            return False
+    if not journal.record(held, replace(ended, stops=stops)):
+        raise seams.Fenced
+    past.append(
+        outcomes.Past(step.name, ended.state, step.on_error, reason=ended.error)  # type: ignore[arg-type]
+    )
+    return True
+
+
+def settle(held: Held, past: list[outcomes.Past]) -> None:
+    """End a run that has all its steps behind it."""
+    result = outcomes.run_result(past)
+    failure = None
+    words = phrases.COMPLETED
+    if result.result == "failed":
+        failure = held.failure or {"step": result.step, "reason": result.reason}
+        words = phrases.FAILED.format(**failure)
+    with locked(held.thread) as thread:
+        run = Run.objects.select_related("workflow", "workflow__house").get(pk=held.id)
+        if run.cancel_asked_at is not None:
+            seams.cancel_settled(thread, run, guard=held.fence())
+            return
+        settled = journal.settle(
+            thread,
+            run,
+            state=Run.State.FAILED if failure else Run.State.COMPLETED,
+            guard=held.fence(),
+            failure=failure,
+            words=words,
+        )
+        if settled and failure:
+            notify.failed(run, failure)
+    points.reached("advance.settled")
+
+
+def settle_cancelled(held: Held) -> None:
+    with locked(held.thread) as thread:
+        run = Run.objects.get(pk=held.id)
+        seams.cancel_settled(thread, run, guard=held.fence())
+
+
+def refuse(held: Held, reason: str) -> None:
+    """Fail a run whose stored step cannot be read; a crash would only come back."""
+    failure = {"step": str(held.position), "reason": reason}
+    with locked(held.thread) as thread:
+        run = Run.objects.get(pk=held.id)
+        journal.settle(
+            thread,
+            run,
+            state=Run.State.FAILED,
+            guard=held.fence(),
+            failure=failure,
+            words=phrases.FAILED.format(**failure),
+        )
+
+
+def defer(held: Held, step: plan.Unknown) -> None:
+    """Leave the run to a worker that knows the kind; no attempt is spent (A44)."""
+    reason = phrases.UNKNOWN_KIND.format(kind=step.kind)
+    journal.release(held, needs=step.kind, reason=reason)

@@ -1,0 +1,257 @@
+"""The loop that wakes what is due, tops up tickets and notices the dead.
+
+It executes no work. Any number may run: every write is filtered, every due row is taken
+with SKIP LOCKED. If none runs, beat's sweep does the same more slowly.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from typing import Any
+from uuid import UUID
+
+import psycopg
+from django.conf import settings
+from django.db import DatabaseError, InterfaceError, connection, transaction
+
+from threads import db, gates, liveness, points, post, services
+from threads.liveness import ORPHANED
+from threads.runtime import jobs
+from workflows import reconcile, slots, sweep
+
+logger = logging.getLogger(__name__)
+
+TICK_SECONDS = 0.5  # the longest it waits; a nearer due time or a notice wakes it
+BATCH = 500
+
+WAKE = """
+UPDATE workflows_run SET state = 'pending', ready_at = statement_timestamp(),
+       due_at = NULL
+ WHERE id IN (SELECT id FROM workflows_run
+               WHERE namespace = %(namespace)s AND state = 'sleeping'
+                 AND due_at <= statement_timestamp()
+               ORDER BY due_at LIMIT %(batch)s FOR UPDATE SKIP LOCKED)
+   AND state = 'sleeping'
+RETURNING id, pool
+"""
+DUE = {
+    "workflows_run": "state IN ('running', 'waiting', 'pending', 'sleeping')",
+    "threads_gate": "state = 'open'",
+    "threads_turn": "state IN ('pending', 'running', 'waiting')",
+}
+# The next time anything is due, each read off the front of its partial index.
+NEXT = """
+SELECT extract(epoch FROM least(
+    (SELECT min(due_at) FROM workflows_run
+      WHERE namespace = %(namespace)s AND due_at IS NOT NULL),
+    (SELECT min(due_at) FROM threads_gate
+      WHERE namespace = %(namespace)s AND due_at IS NOT NULL),
+    (SELECT min(due_at) FROM threads_turn
+      WHERE namespace = %(namespace)s AND due_at IS NOT NULL),
+    (SELECT min(next_slot_at) FROM workflows_workflow WHERE next_slot_at IS NOT NULL)
+) - clock_timestamp())::float
+"""
+UNCLAIMED = """
+SELECT count(*) FROM (
+    SELECT 1 FROM {table} t WHERE state = 'pending' AND namespace = %(namespace)s
+       {pool} AND ready_at < statement_timestamp() - make_interval(secs => %(patience)s)
+       AND {fits} LIMIT 100) ready
+"""
+
+
+class Conductor:
+    def __init__(self) -> None:
+        self.watch = liveness.Watch()
+        self.ear: psycopg.Connection[Any] | None = None
+        self.next_sweep = 0.0
+        self.next_top_up = 0.0
+        self.stopping = False
+
+    def run(self) -> None:
+        """Go round until told to stop; a fault in one part leaves the others going."""
+        liveness.here.begin("conductor")
+        while not self.stopping:
+            self.turn_round()
+            self.listen(self.seconds_to_next())
+        liveness.here.end()
+
+    def stop(self, *args: object) -> None:
+        self.stopping = True
+
+    def turn_round(self) -> None:
+        for part in (
+            self.wake_sleepers,
+            self.close_gates,
+            self.end_turns,
+            self.fire_schedules,
+            self.bury_the_dead,
+            self.top_up,
+            self.sweep,
+        ):
+            self.guarded(part)
+
+    def guarded(self, part: Callable[[], None]) -> None:
+        if self.stopping:
+            return
+        try:
+            part()
+        except (DatabaseError, InterfaceError) as error:
+            logger.warning("The database did not answer the conductor: %s", error)
+            connection.close()
+        except Exception:
+            logger.exception("The conductor could not %s", part.__name__)
+
+    def wake_sleepers(self) -> None:
+        rows: list[db.Row] = [()] * BATCH
+        while len(rows) == BATCH:
+            with transaction.atomic():
+                rows = db.fetch(WAKE, {"namespace": settings.NAMESPACE, "batch": BATCH})
+                points.reached("conductor.woken")
+                for run, pool in rows:
+                    post.post_ticket("workflows.advance", pool, run, queue=pool)
+
+    def due(self, table: str) -> list[UUID]:
+        rows = db.fetch(
+            f"SELECT id FROM {table} WHERE namespace = %(namespace)s"  # noqa: S608
+            f" AND due_at <= statement_timestamp() AND {DUE[table]}"
+            " ORDER BY due_at LIMIT %(batch)s",
+            {"namespace": settings.NAMESPACE, "batch": BATCH},
+        )
+        return [row[0] for row in rows]
+
+    def close_gates(self) -> None:
+        for gate in self.due("threads_gate"):
+            gates.expire(gate)
+
+    def end_turns(self) -> None:
+        for turn in self.due("threads_turn"):
+            services.overdue_turn(turn)
+
+    def fire_schedules(self) -> None:
+        rows = db.fetch(
+            "SELECT w.id FROM workflows_workflow w JOIN threads_house h"
+            " ON h.id = w.house_id WHERE h.namespace = %(namespace)s"
+            " AND w.next_slot_at <= statement_timestamp()"
+            " ORDER BY w.next_slot_at LIMIT %(batch)s",
+            {"namespace": settings.NAMESPACE, "batch": BATCH},
+        )
+        for (workflow,) in rows:
+            self.guarded_slot(workflow)
+
+    def guarded_slot(self, workflow: UUID) -> None:
+        """Fire one schedule; a broken row disables only itself and is shown broken."""
+        try:
+            slots.fire_due(workflow)
+        except (DatabaseError, InterfaceError):
+            raise
+        except Exception as error:
+            logger.exception("The schedule of workflow %s is broken", workflow)
+            slots.disable(workflow, str(error))
+
+    def bury_the_dead(self) -> None:
+        """Stamp dead workers and take what they held, and what a lease let go."""
+        self.watch.look()
+        points.reached("conductor.stamped")
+        for run in self.orphans("workflows_run"):
+            reconcile.reclaim(run)
+        for turn in self.orphans("threads_turn"):
+            services.reclaim_turn(turn)
+        jobs.reclaim_orphans()
+
+    def orphans(self, table: str) -> list[UUID]:
+        rows = db.fetch(
+            f"SELECT id FROM {table} WHERE namespace = %(namespace)s"  # noqa: S608
+            f" AND {ORPHANED} LIMIT %(batch)s",
+            {"namespace": settings.NAMESPACE, "batch": BATCH},
+        )
+        return [row[0] for row in rows]
+
+    def top_up(self) -> None:
+        """Post tickets for rows unclaimed for two seconds, never more than few."""
+        if time.monotonic() < self.next_top_up:
+            return
+        self.next_top_up = time.monotonic() + reconcile.PATIENCE
+        for pool, workers, kinds, runtimes, roots in self.pools():
+            facts = {
+                "namespace": settings.NAMESPACE,
+                "pool": pool,
+                "patience": reconcile.PATIENCE,
+                "kinds": kinds,
+                "runtimes": runtimes,
+                "roots": roots,
+            }
+            for name, table, fits in WORK:
+                if (name == "threads.job") == (pool == "jobs"):
+                    self.post_few(name, table, fits, facts, most=2 * workers)
+
+    def pools(self) -> list[tuple[Any, ...]]:
+        """Return each pool with its living workers and what they can do."""
+        return db.fetch(
+            "SELECT substring(role FROM 8), count(*),"
+            " array_agg(DISTINCT k) FILTER (WHERE k IS NOT NULL),"
+            " array_agg(DISTINCT u) FILTER (WHERE u IS NOT NULL),"
+            " array_agg(DISTINCT p.root) FROM (SELECT p.*,"
+            "  COALESCE(k.value, '') AS k, COALESCE(u.value, '') AS u"
+            "  FROM threads_pulse p"
+            "  LEFT JOIN LATERAL jsonb_array_elements_text(p.kinds) k ON true"
+            "  LEFT JOIN LATERAL jsonb_array_elements_text(p.runtimes) u ON true"
+            "  WHERE p.dead_at IS NULL AND p.role LIKE 'worker-%%'"
+            "  AND p.namespace = %(namespace)s) p GROUP BY role",
+            {"namespace": settings.NAMESPACE},
+        )
+
+    def post_few(
+        self, name: str, table: str, fits: str, facts: dict[str, Any], *, most: int
+    ) -> None:
+        by_pool = "" if table == "threads_job" else "AND pool = %(pool)s"
+        sql = UNCLAIMED.format(table=table, pool=by_pool, fits=fits)
+        ((unclaimed,),) = db.fetch(sql, facts)
+        if not unclaimed:
+            return
+        standing = post.waiting_tickets(facts["pool"])
+        if standing is None:
+            return
+        arguments = [] if name == "threads.job" else [facts["pool"]]
+        for _ in range(min(unclaimed, most) - standing):
+            post.post_ticket(name, *arguments, "", queue=facts["pool"])
+
+    def sweep(self) -> None:
+        if time.monotonic() >= self.next_sweep:
+            self.next_sweep = time.monotonic() + settings.SWEEP_SECONDS
+            sweep.sweep()
+
+    def seconds_to_next(self) -> float:
+        try:
+            row = db.fetch_one(NEXT, {"namespace": settings.NAMESPACE})
+        except (DatabaseError, InterfaceError):
+            connection.close()
+            return TICK_SECONDS
+        seconds = row[0] if row and row[0] is not None else TICK_SECONDS
+        # What is still due after a round is in other hands, or broken: no hurry.
+        return float(min(seconds, TICK_SECONDS)) if seconds > 0 else TICK_SECONDS
+
+    def listen(self, seconds: float) -> None:
+        """Wait, or less when a due time nearer than that is announced."""
+        try:
+            if self.ear is None or self.ear.closed:
+                self.ear = liveness.open_session()
+                self.ear.execute(f'LISTEN "{post.channel()}"')
+            for _ in self.ear.notifies(timeout=seconds, stop_after=1):
+                pass
+        except psycopg.Error as error:
+            logger.warning("The conductor lost its ear: %s", error)
+            self.ear = None
+            liveness.pause(seconds)
+
+
+FITS_TURN = (
+    "(needs = '' OR needs = ANY(%(runtimes)s))"
+    " AND (root = '' OR root = ANY(%(roots)s))"
+)
+WORK = (
+    ("workflows.advance", "workflows_run", "(needs = '' OR needs = ANY(%(kinds)s))"),
+    ("threads.turn", "threads_turn", FITS_TURN),
+    ("threads.job", "threads_job", "true"),
+)

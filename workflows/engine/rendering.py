@@ -1,0 +1,95 @@
+"""What a step says, with the run's payload and earlier results put in."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from django.db import connection
+
+from workflows import durations, moments, plan, seams, selectors, templating
+from workflows.journal import Held
+
+
+def scope(held: Held, step: plan.Step) -> templating.Scope:
+    """Return what the step's placeholders may see; earlier results only where named."""
+    named = {
+        path.split(".")[1]
+        for value in plan.template_fields(step).values()
+        for path in templating.paths(value)
+        if path.startswith("steps.")
+    }
+    steps = selectors.step_results(held.id, sorted(named)) if named else {}
+    run = {
+        "id": str(held.id),
+        "key": held.key,
+        "started_at": moments.stamp(held.started_at),
+    }
+    return templating.Scope(payload=held.payload, run=run, steps=steps)
+
+
+def instruction(
+    step: plan.RunCommand | plan.DispatchTask, see: templating.Scope
+) -> str:
+    text = step.command if isinstance(step, plan.RunCommand) else step.prompt
+    return templating.render_text(text, see.resolve)
+
+
+def ask(
+    held: Held, step: plan.RunCommand | plan.DispatchTask, see: templating.Scope
+) -> dict[str, Any]:
+    """Return what the bot is asked: the instruction and how to run it."""
+    key = seams.step_key(held.id, held.position, held.iteration)
+    env = {
+        name: templating.render_text(value, see.resolve)
+        for name, value in step.env.items()
+    }
+    return {
+        "instruction": instruction(step, see),
+        "root": held.root,
+        "spec": {
+            "workspace": str(held.id),
+            "step": step.name,
+            "timeout": step.timeout,
+            "network": step.network,
+            "source": step.source,
+            "secrets": list(step.secrets),
+            "if_interrupted": step.if_interrupted,
+            "env": {
+                **env,
+                "THREADWORK_RUN": str(held.id),
+                "THREADWORK_STEP": step.name,
+                "THREADWORK_ATTEMPT": str(held.attempts),
+                "THREADWORK_KEY": key,
+            },
+        },
+    }
+
+
+class BadSleep(ValueError):
+    """A rendered duration or moment cannot be read."""
+
+
+def sleep_seconds(step: plan.Sleep, see: templating.Scope) -> float:
+    """Return how long to sleep from now; nothing or less for a time that has passed.
+
+    Raises BadSleep naming the field.
+    """
+    try:
+        if step.until is not None:
+            text = templating.render_text(step.until, see.resolve)
+            return (durations.read_moment(text) - database_now()).total_seconds()
+        value = templating.render_value(step.seconds, see.resolve)
+        return float(durations.read_duration(value))
+    except templating.Unresolved:
+        raise
+    except ValueError as error:
+        field = "until" if step.until is not None else "seconds"
+        raise BadSleep(f"{field}: {error}") from None
+
+
+def database_now() -> datetime:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT statement_timestamp()")
+        now: datetime = cursor.fetchone()[0]
+        return now.astimezone(UTC)

@@ -1,0 +1,59 @@
+"""What workflows refuses, one class a fact."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+class WorkflowError(Exception):
+    """The workflow could not do that."""
+
+    code = "refused"
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(message or self.__doc__)
+
+
+class NotFound(WorkflowError):
+    """There is nothing here by that name."""
+
+    code = "not_found"
+
+
+class NotAllowed(WorkflowError):
+    """Your role in this house does not allow that."""
+
+    code = "not_allowed"
+
+
+class RunSettled(WorkflowError):
+    """The run has already ended, so it cannot be changed."""
+
+    code = "run_settled"
+
+
+class RunActive(WorkflowError):
+    """The run has not ended yet; cancel it or wait for it first."""
+
+    code = "run_active"
+
+
+class BadPayload(WorkflowError):
+    """The payload cannot be kept."""
+
+    code = "bad_payload"
+
+
+class BadWorkflow(WorkflowError):
+    """The workflow cannot be kept as it is written."""
+
+    code = "bad_workflow"
+
+    def __init__(self, problems: Sequence[tuple[str, str]]) -> None:
+        self.problems = list(problems)
+        super().__init__(
+            "\n".join(
+                f"{field}: {reason}" if field else reason
+                for field, reason in self.problems
+            )
+        )

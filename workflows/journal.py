@@ -1,0 +1,379 @@
+"""Runs in hand and the record of their steps: recall, record, park, settle, reclaim.
+
+Every statement that settles something carries the fence (state, holder, attempt) in its
+WHERE: a zombie's write matches no row and changes nothing else either, because every
+other part of the statement reads from the fenced one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.db.models import F, Q
+from django.db.models.functions import Now
+
+from threads import db, gates, post
+from threads.liveness import ORPHANED
+from threads.locking import SYSTEM, Author, LockedThread
+from threads.models import Entry
+from workflows import phrases, selectors
+from workflows.models import Attempt, Checkpoint, Run, RunThread, Seat
+
+
+@dataclass
+class Held:
+    """A run in hand: what its claim returned, moved on as its steps are recorded."""
+
+    id: UUID
+    house: int
+    workflow: UUID
+    plan: int
+    position: int
+    iteration: int
+    attempts: int
+    holder: int
+    payload: dict[str, Any]
+    key: str
+    started_at: datetime
+    started_by: int | None
+    cancel_asked: bool
+    failure: dict[str, Any] | None
+    thread: UUID
+    bot: int
+    step_state: str | None
+    step_tries: int
+    root: str = ""
+
+    def fence(self) -> Q:
+        return Q(state=Run.State.RUNNING, holder=self.holder, attempts=self.attempts)
+
+
+@dataclass(frozen=True)
+class Line:
+    """An entry to be written with a record."""
+
+    body: str
+    kind: str = Entry.Kind.NOTE
+    author: Author = SYSTEM
+    data: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a step ended, as it is recorded."""
+
+    name: str
+    kind: str
+    state: str
+    instruction: str = ""
+    result: Mapping[str, Any] | None = None
+    error: str = ""
+    stops: bool = False
+    lines: Sequence[Line] = field(default_factory=tuple)
+
+
+# One statement, one commit: lock the thread, move the run on while the fence holds and
+# extend the claim, number and write the entries, write the step, close its wait.
+# FOR NO KEY UPDATE and not the UPDATE itself takes the lock, so that a write without
+# its fence leaves no gap in the thread's numbers.
+RECORD = """
+WITH thread AS MATERIALIZED (
+    SELECT id FROM threads_thread WHERE id = %(thread)s FOR NO KEY UPDATE
+), moved AS (
+    UPDATE workflows_run r
+       SET position = %(position)s + 1, iteration = 1, crashes = 0, needs = '',
+           held_until = statement_timestamp() + make_interval(secs => %(lease)s),
+           failure = COALESCE(r.failure, %(failure)s::jsonb)
+      FROM thread
+     WHERE r.id = %(run)s AND r.state = 'running'
+       AND r.holder = %(holder)s AND r.attempts = %(attempts)s
+ RETURNING r.id, r.cancel_asked_at IS NOT NULL AS cancel_asked
+), numbered AS (
+    UPDATE threads_thread t SET last_number = t.last_number + %(count)s
+      FROM moved WHERE t.id = %(thread)s AND %(count)s > 0
+ RETURNING t.last_number - %(count)s AS before
+), entry AS (
+    INSERT INTO threads_entry (thread_id, number, author_kind, author_name, bot_id,
+                               person_id, kind, body, data)
+    SELECT %(thread)s, numbered.before + e.n, e.author_kind, e.author_name, e.bot_id,
+           e.person_id, e.kind, e.body, e.data
+      FROM numbered, jsonb_to_recordset(%(entries)s::jsonb) AS e(
+           n int, author_kind text, author_name text, bot_id bigint, person_id bigint,
+           kind text, body text, data jsonb)
+), unparked AS (
+    UPDATE workflows_runthread w SET awaiting = false, updated_at = statement_timestamp()
+      FROM moved WHERE w.run_id = moved.id AND w.awaiting
+), step AS (
+    INSERT INTO workflows_checkpoint AS c (run_id, position, iteration, tries, crashes,
+        name, kind, state, instruction, entry, result, error, started_at, finished_at)
+    SELECT moved.id, %(position)s, %(iteration)s, %(tries)s, 0, %(name)s, %(kind)s,
+           %(state)s, %(instruction)s, (SELECT before + 1 FROM numbered), %(result)s::jsonb,
+           %(error)s, statement_timestamp(), statement_timestamp()
+      FROM moved
+    ON CONFLICT (run_id, position, iteration) DO UPDATE
+       SET state = excluded.state, result = excluded.result, error = excluded.error,
+           instruction = COALESCE(NULLIF(excluded.instruction, ''), c.instruction),
+           finished_at = excluded.finished_at
+)
+SELECT cancel_asked FROM moved
+"""
+
+
+def as_json(value: object) -> str | None:
+    return None if value is None else json.dumps(value, ensure_ascii=False)
+
+
+def entries_json(lines: Sequence[Line]) -> str:
+    return json.dumps(
+        [
+            {
+                "n": number,
+                "author_kind": line.author.kind,
+                "author_name": line.author.name,
+                "bot_id": line.author.bot,
+                "person_id": line.author.person,
+                "kind": line.kind,
+                "body": line.body,
+                "data": line.data,
+            }
+            for number, line in enumerate(lines, 1)
+        ],
+        ensure_ascii=False,
+    )
+
+
+def record(held: Held, ended: Ended) -> bool:
+    """Record a step that ended under the claim and move the run on; False if fenced."""
+    failure = None
+    if ended.state == Checkpoint.State.FAILED and ended.stops:
+        failure = {"step": ended.name, "reason": ended.error}
+    row = db.fetch_one(
+        RECORD,
+        {
+            "run": held.id,
+            "thread": held.thread,
+            "holder": held.holder,
+            "attempts": held.attempts,
+            "position": held.position,
+            "iteration": held.iteration,
+            "tries": max(held.step_tries, 1),
+            "lease": settings.LEASE_SECONDS,
+            "failure": as_json(failure),
+            "count": len(ended.lines),
+            "entries": entries_json(ended.lines),
+            "name": ended.name,
+            "kind": ended.kind,
+            "state": ended.state,
+            "instruction": ended.instruction,
+            "result": as_json(ended.result),
+            "error": ended.error,
+        },
+    )
+    if row is None:
+        return False
+    held.position, held.iteration = held.position + 1, 1
+    held.step_state, held.step_tries = None, 1
+    held.cancel_asked = row[0]
+    held.failure = held.failure or failure
+    return True
+
+
+@dataclass(frozen=True)
+class Park:
+    """What a run waits for, and until when."""
+
+    kind: str
+    key: str
+    turn: UUID | None = None
+    gate: UUID | None = None
+    seconds: float | None = None
+
+
+# The lease and the holder end with the move into a wait; the due time is the
+# database's own clock plus the seconds asked for.
+PARK = """
+UPDATE workflows_run
+   SET state = %(state)s, holder = NULL, held_until = NULL, ready_at = NULL,
+       due_at = statement_timestamp() + make_interval(secs => %(seconds)s)
+ WHERE id = %(run)s AND state = ANY(%(states)s)
+   AND (%(holder)s::bigint IS NULL OR (holder = %(holder)s AND attempts = %(attempts)s))
+RETURNING due_at
+"""
+
+
+def park(held: Held, wait: Park) -> tuple[bool, datetime | None]:
+    """Park a run in hand, inside a locked thread; (False, None) where it was fenced."""
+    return parked(
+        held.id,
+        wait,
+        states=[Run.State.RUNNING.value],
+        holder=held.holder,
+        attempts=held.attempts,
+    )
+
+
+def parked(
+    run: UUID,
+    wait: Park,
+    *,
+    states: list[str],
+    holder: int | None = None,
+    attempts: int = 0,
+) -> tuple[bool, datetime | None]:
+    asleep = wait.kind == RunThread.Kind.TIME
+    row = db.fetch_one(
+        PARK,
+        {
+            "run": run,
+            "state": "sleeping" if asleep else "waiting",
+            "states": states,
+            "holder": holder,
+            "attempts": attempts,
+            "seconds": wait.seconds,
+        },
+    )
+    if row is None:
+        return False, None
+    if wait.seconds is not None and wait.seconds < 1:
+        post.wake_conductor()
+    RunThread.objects.filter(run=run).update(
+        await_kind=wait.kind,
+        await_key=wait.key,
+        await_turn=wait.turn,
+        await_gate=wait.gate,
+        await_started_at=Now(),
+        awaiting=True,
+        updated_at=Now(),
+    )
+    return True, row[0]
+
+
+def open_step(held: Held, *, name: str, kind: str, state: str, **fields: Any) -> None:
+    """Write the step that has begun and is not finished, inside a locked thread."""
+    Checkpoint.objects.bulk_create(
+        [
+            Checkpoint(
+                run_id=held.id,
+                position=held.position,
+                iteration=held.iteration,
+                tries=held.step_tries,
+                name=name,
+                kind=kind,
+                state=state,
+                **fields,
+            )
+        ],
+        update_conflicts=True,
+        unique_fields=["run", "position", "iteration"],
+        update_fields=["tries", "state", *fields],
+    )
+
+
+def unpark(run: UUID, *, key: str) -> bool:
+    """Clear the wait where run and step key still match (A21)."""
+    cleared = RunThread.objects.filter(run=run, awaiting=True, await_key=key)
+    return bool(cleared.update(awaiting=False, updated_at=Now()))
+
+
+def settle(
+    thread: LockedThread,
+    run: Run,
+    *,
+    state: str,
+    guard: Q,
+    failure: dict[str, str] | None = None,
+    words: str = "",
+) -> bool:
+    """Settle a run in a locked thread: its gates, wait, steps, attempt and seat too.
+
+    False where the guard no longer holds; nothing is written then.
+    """
+    changes: dict[str, Any] = {} if failure is None else {"failure": failure}
+    settled = (
+        Run.objects.active()
+        .filter(guard, pk=run.pk)
+        .update(
+            state=state,
+            holder=None,
+            held_until=None,
+            due_at=None,
+            ready_at=None,
+            deferred="",
+            finished_at=Now(),
+            **changes,
+        )
+    )
+    if not settled:
+        return False
+    gates.withdraw(thread)
+    RunThread.objects.filter(run=run, awaiting=True).update(
+        awaiting=False, updated_at=Now()
+    )
+    Checkpoint.objects.filter(run=run).exclude(state__in=Checkpoint.ENDED).update(
+        state=Checkpoint.State.CANCELLED
+        if state == Run.State.CANCELLED
+        else Checkpoint.State.FAILED,
+        error=failure["reason"] if failure else "",
+        finished_at=Now(),
+    )
+    Attempt.objects.filter(run=run, ended_at=None).update(
+        ended_at=Now(), ended=Attempt.Ended.SETTLED
+    )
+    Seat.objects.filter(run=run).delete()
+    thread.append(words)
+    return True
+
+
+def release(held: Held, *, needs: str = "", reason: str = "") -> bool:
+    """Hand a run back: its slice is spent, or this code does not know its next step."""
+    return bool(
+        Run.objects.filter(held.fence(), pk=held.id).update(
+            state=Run.State.PENDING,
+            holder=None,
+            held_until=None,
+            ready_at=Now(),
+            needs=needs,
+            deferred=reason,
+        )
+    )
+
+
+def reclaim(thread: LockedThread, run: Run) -> bool:
+    """Take a run from the dead holder it was read with and count the attempt.
+
+    Inside a locked thread. False where another reclaim was first, or the holder still
+    lives: then nothing is written.
+    """
+    taken = db.fetch_one(
+        "UPDATE workflows_run SET state = 'pending', holder = NULL,"  # noqa: S608
+        " held_until = NULL, ready_at = statement_timestamp(),"
+        " attempts = attempts + 1, crashes = crashes + 1"
+        " WHERE id = %(id)s AND holder = %(holder)s AND attempts = %(attempts)s"
+        f" AND {ORPHANED} RETURNING id",
+        {"id": run.pk, "holder": run.holder, "attempts": run.attempts},
+    )
+    if taken is None:
+        return False
+    Attempt.objects.filter(run=run, number=run.attempts, ended_at=None).update(
+        ended_at=Now(), ended=Attempt.Ended.CRASHED
+    )
+    Checkpoint.objects.filter(
+        run=run, position=run.position, iteration=run.iteration
+    ).exclude(state__in=Checkpoint.ENDED).update(crashes=F("crashes") + 1)
+    run.refresh_from_db()
+    return True
+
+
+def died_too_often(run: Run) -> dict[str, str] | None:
+    """Return the failure of a run whose workers died once too often at one step."""
+    if run.crashes < run.max_attempts:
+        return None
+    step = selectors.step_at(run.plan_id, run.position)
+    reason = phrases.WORKER_DIED.format(count=run.crashes)
+    return {"step": step.name if step else "", "reason": reason}

@@ -1,0 +1,90 @@
+"""Every sentence System says to people about runs and steps."""
+
+from __future__ import annotations
+
+STARTED_BY = "Started by {who}."
+STARTED_WITH = "Started by {who} with {payload}"
+BY_SCHEDULE = "the schedule, for the slot {slot:%Y-%m-%d %H:%M} UTC"
+BY_SCHEDULE_LATE = (
+    "the schedule, for the slot {slot:%Y-%m-%d %H:%M} UTC, which was missed"
+)
+RETRY_OF = "Started by {who} to retry run {run}. Kept from it: {kept}."
+NOTHING_KEPT = "nothing"
+
+SLEEPING_UNTIL = "Asleep until {until:%Y-%m-%d %H:%M:%S} UTC."
+SLEEP_PAST = "No need to sleep: {until:%Y-%m-%d %H:%M:%S} UTC has passed."
+CALLING = "Call {function}({args})"
+RETURNED = "{function} returned {result}"
+SKIPPED = "Skipped {step}: {why}."
+NOT_SENT = "{step} could not begin: {reason}"
+TRY_AGAIN = "Trying {step} again in {delay} (try {number} of {limit}): {reason}"
+
+COMPLETED = "Completed."
+FAILED = "Failed at {step}: {reason}"
+CANCELLED = "Cancelled by {who}."
+CANCELLED_BECAUSE = "Cancelled by {who}: {reason}"
+CANCEL_ASKED = "{who} asked to cancel; what runs now is being stopped."
+CANCEL_ASKED_BECAUSE = (
+    "{who} asked to cancel ({reason}); what runs now is being stopped."
+)
+WORKER_DIED = "the worker died {count} times at this step"
+NO_STEP = "the plan has no step at {position}"
+UNKNOWN_KIND = "no worker here knows the step kind “{kind}” yet"
+PAUSED = "the workflow is paused"
+
+REJECTED = "rejected by {name}"
+REJECTED_BECAUSE = "rejected by {name}: {reply}"
+EXPIRED = "nobody answered in time"
+EXIT_STATUS = "exited with status {status}"
+SLOT_PAUSED = "the workflow was paused"
+SLOT_MISSED = "missed while nothing fired schedules"
+SLOT_JOINED = "run {run} was still active"
+SLOT_MANY = "{count} slots missed while nothing fired schedules"
+SLOT_LATE = "{late} late"
+
+WHY = {
+    "ready": "Ready to go on since {since}; no worker has taken it yet.",
+    "unclaimed": (
+        "Ready to go on since {since}, but no worker has taken it. "
+        "Look at `wf runs` and the health page: is a worker up?"
+    ),
+    "running": "At work on {step} since {since} ({holder}).",
+    "stopping": "Stopping: somebody asked to cancel it at {since}.",
+    "sleeping": "Asleep until {until}.",
+    "retrying": "{step} failed; it is tried again at {until}.",
+    "bot": "Waiting for {bot} to finish {step}, since {since}.",
+    "bot_idle": "Waiting for {bot} to begin {step}, since {since}; no worker took it yet.",
+    "gate": "Waiting for {who} to answer “{title}” since {since}{until}.",
+    "deferred": "Waiting for a worker that can run it: {reason}.",
+    "paused": "Not started: the workflow is paused.",
+    "no_seat": "Not started: another run has the place.",
+    "completed": "Completed at {at}.",
+    "failed": "Failed at {at}: {step}: {reason}",
+    "cancelled": "Cancelled at {at}.",
+}
+UNTIL = ", until {until}"
+ENDED = (
+    "This run has ended, so nobody acts on that: {why} "
+    "“Start again” begins a new run; “Retry” keeps what is done."
+)
+HEARD = "Noted. {why}"
+STEERED = "{bot} hears that at its next step."
+ANYONE = "anyone in the house"
+
+MAIL_WAITING = "{workflow} waits for an answer"
+MAIL_WAITING_TEXT = """{workflow} asks:
+
+{prompt}
+
+Answer here: {url}
+"""
+MAIL_FAILED = "{workflow} failed at {step}"
+MAIL_FAILED_TEXT = """{workflow} failed at {step}: {reason}
+
+Read what happened, and retry it here: {url}
+"""
+SKIP_WHY = {
+    "on_success": "an earlier step failed",
+    "on_failure": "no step failed before it",
+    "always": "it was left out",
+}

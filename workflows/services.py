@@ -1,0 +1,291 @@
+"""The one door and the verbs of runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from django.db import transaction
+from django.db.models import Q
+from django.db.models.functions import Now
+
+from threads import post, text
+from threads import services as thread_services
+from threads.locking import LockedThread, locked, person_author
+from threads.models import Thread, Turn
+from workflows import journal, phrases, reconcile, seams, selectors, why
+from workflows.exceptions import BadPayload, NotFound, RunActive, RunSettled
+from workflows.models import Checkpoint, Run, RunKey, RunThread, Seat, Workflow
+
+PAYLOAD_LIMIT = 1_000_000  # characters of JSON
+KEY_LIMIT = 200
+look = reconcile.look
+
+
+@dataclass(frozen=True)
+class Spawned:
+    """The run a start was given, and how it came by it."""
+
+    run: Run
+    new: bool
+    joined: bool = False
+
+
+@dataclass(frozen=True)
+class Start:
+    """Who starts a run, how, and what it keeps of an earlier one."""
+
+    trigger: str = Run.Trigger.MANUAL
+    by: Any = None
+    who: str = ""
+    retry_of: Run | None = None
+    position: int = 0
+    overlap: str = ""
+    note: str = ""
+
+    def name(self) -> str:
+        return self.who or (person_author(self.by).name if self.by else "System")
+
+
+def spawn_run(
+    workflow: Workflow,
+    *,
+    payload: object = None,
+    key: str = "",
+    start: Start | None = None,
+) -> Spawned:
+    """Start a run of the workflow as it reads now, in a thread of its own.
+
+    One write that commits or rolls back with the caller's own. A caller that repeats a
+    key gets the run it already has; one that finds the seat taken is handed the run that
+    sits there. Raises BadPayload or NotFound (a deleted workflow); nothing is kept then.
+    """
+    start = start or Start()
+    kept = checked_payload(payload)
+    checked_key(key)
+    while True:
+        with transaction.atomic():
+            fresh = Workflow.objects.current().select_related("house", "bot")
+            row = fresh.filter(pk=workflow.pk).first()
+            if row is None:
+                raise NotFound(f"The workflow “{workflow.slug}” has been deleted.")
+            run = insert_run(row, payload=kept, key=key, start=start)
+            standing = taken_key(run, key) or taken_seat(run, row, start)
+            if standing is None:
+                open_run_thread(run, row, start)
+                return Spawned(run, new=True)
+            transaction.set_rollback(True)
+        found = hand_back(row, standing, key)
+        if found is not None:
+            return found
+
+
+def checked_payload(payload: object) -> dict[str, Any]:
+    """Return the payload as kept; raise BadPayload for what is not a JSON object."""
+    if payload is None:
+        return {}
+    if not isinstance(payload, Mapping):
+        raise BadPayload('payload: must be a JSON object such as {"branch": "main"}')
+    try:
+        text.refuse(dict(payload), where="payload")
+    except text.Unclean as error:
+        raise BadPayload(str(error)) from None
+    if len(journal.as_json(dict(payload)) or "") > PAYLOAD_LIMIT:
+        raise BadPayload(f"payload: longer than {PAYLOAD_LIMIT} characters")
+    return dict(payload)
+
+
+def checked_key(key: str) -> None:
+    try:
+        text.refuse(key, where="key")
+    except text.Unclean as error:
+        raise BadPayload(str(error)) from None
+    if len(key) > KEY_LIMIT:
+        raise BadPayload(f"key: longer than {KEY_LIMIT} characters")
+
+
+def insert_run(
+    workflow: Workflow, *, payload: dict[str, Any], key: str, start: Start
+) -> Run:
+    old = start.retry_of
+    return Run.objects.create(
+        house=workflow.house,
+        namespace=workflow.house.namespace,
+        workflow=workflow,
+        plan_id=old.plan_id if old else workflow.plan_id,
+        payload=payload,
+        trigger=start.trigger,
+        key=key,
+        max_attempts=workflow.max_attempts,
+        started_by=start.by,
+        retry_of=old,
+        position=start.position,
+        **({"ready_at": None, "deferred": "paused"} if workflow.paused else {}),
+    )
+
+
+@dataclass(frozen=True)
+class Standing:
+    """The run that stands where a new one wanted to be."""
+
+    run: UUID
+    seat: bool = False
+
+
+def taken_key(run: Run, key: str) -> Standing | None:
+    if not key:
+        return None
+    mine = RunKey(workflow_id=run.workflow_id, key=key, run=run)
+    RunKey.objects.bulk_create([mine], ignore_conflicts=True)
+    kept = RunKey.objects.get(workflow_id=run.workflow_id, key=key)
+    return None if kept.run_id == run.pk else Standing(kept.run_id)
+
+
+def taken_seat(run: Run, workflow: Workflow, start: Start) -> Standing | None:
+    overlap = workflow.overlap or start.overlap
+    if overlap != Workflow.Overlap.JOIN:
+        return None
+    name = f"workflow:{workflow.pk}"
+    seat = Seat(house=workflow.house, name=name, run=run)
+    Seat.objects.bulk_create([seat], ignore_conflicts=True)
+    kept = Seat.objects.filter(house=workflow.house, name=name).first()
+    if kept is None or kept.run_id == run.pk:
+        return None if kept else Standing(run.pk, seat=True)
+    return Standing(kept.run_id, seat=True)
+
+
+def hand_back(workflow: Workflow, standing: Standing, key: str) -> Spawned | None:
+    """Return the standing run, or None where its seat has come free meanwhile."""
+    if not standing.seat:
+        return Spawned(Run.objects.get(pk=standing.run), new=False)
+    with transaction.atomic():
+        holder = (
+            Run.objects.select_for_update(of=("self",)).filter(pk=standing.run).first()
+        )
+        if holder is None or holder.state in Run.SETTLED:
+            return None
+        if key:
+            mine = RunKey(workflow=workflow, key=key, run=holder)
+            RunKey.objects.bulk_create([mine], ignore_conflicts=True)
+        return Spawned(holder, new=False, joined=True)
+
+
+def open_run_thread(run: Run, workflow: Workflow, start: Start) -> None:
+    """Open the run's own thread, keep what it keeps, and post its ticket."""
+    thread = thread_services.open_thread(
+        workflow.house, title=workflow.name, kind=Thread.Kind.RUN, bot=workflow.bot
+    )
+    RunThread.objects.create(run=run, thread=thread, worker_bot=workflow.bot)
+    with locked(thread.pk) as open_thread:
+        open_thread.append(started_words(run, start))
+    if start.retry_of is not None:
+        keep_steps(run, start)
+    if run.ready_at is not None:
+        post.post_ticket("workflows.advance", run.pool, run.pk, queue=run.pool)
+
+
+def started_words(run: Run, start: Start) -> str:
+    if start.note:
+        return start.note
+    if run.payload:
+        shown = text.one_line(journal.as_json(run.payload) or "", 500)
+        return phrases.STARTED_WITH.format(who=start.name(), payload=shown)
+    return phrases.STARTED_BY.format(who=start.name())
+
+
+def keep_steps(run: Run, start: Start) -> None:
+    """Copy the finished steps before the position; they never run again."""
+    old = Checkpoint.objects.filter(
+        run=start.retry_of, position__lt=start.position, state__in=Checkpoint.ENDED
+    )
+    for step in old:
+        step.pk, step.run, step.entry = None, run, None
+        step.save(force_insert=True)
+    past = selectors.past_steps(run.pk, run.plan_id)
+    failed = next(
+        (p for p in past if p.state == "failed" and p.on_error == "stop"), None
+    )
+    if failed is not None:
+        failure = {"step": failed.name, "reason": failed.reason}
+        Run.objects.filter(pk=run.pk).update(failure=failure)
+
+
+def retry_run(
+    run: Run, *, by: Any = None, from_step: str = "", who: str = ""
+) -> Spawned:
+    """Start a new run that keeps the finished steps before the one to do again.
+
+    Without a step named, it begins at the first that failed. Raises RunActive for a
+    run that has not ended, NotFound for an unknown step.
+    """
+    if run.state not in Run.SETTLED:
+        raise RunActive
+    steps = selectors.plan_steps(run.plan_id)
+    names = [step["name"] for step in steps]
+    if from_step and from_step not in names:
+        known = ", ".join(names)
+        raise NotFound(f"There is no step called “{from_step}”; there are {known}.")
+    position = names.index(from_step) if from_step else first_failed(run, names)
+    kept = ", ".join(names[:position]) or phrases.NOTHING_KEPT
+    start = Start(trigger=Run.Trigger.RETRY, by=by, who=who)
+    note = phrases.RETRY_OF.format(who=start.name(), run=run.pk, kept=kept)
+    return spawn_run(
+        run.workflow,
+        payload=run.payload,
+        start=Start(
+            trigger=Run.Trigger.RETRY,
+            by=by,
+            who=who,
+            retry_of=run,
+            position=position,
+            note=note,
+        ),
+    )
+
+
+def first_failed(run: Run, names: list[str]) -> int:
+    """Return where a retry begins: the step that failed the run, else the unfinished."""
+    if run.failure and run.failure["step"] in names:
+        return names.index(run.failure["step"])
+    return min(run.position, len(names) - 1)
+
+
+def cancel_run(run_id: UUID, *, by: Any = None, who: str = "", reason: str = "") -> Run:
+    """Cancel a run nothing works on; ask a working one to stop.
+
+    Raises RunSettled, saying how and when it ended. Asked twice, it answers the same.
+    """
+    clean = text.one_line(reason, 300)
+    name = who or (person_author(by).name if by else "System")
+    wait = RunThread.objects.get(run=run_id)
+    with locked(wait.thread_id) as thread:
+        run = Run.objects.select_related("workflow").get(pk=run_id)
+        if run.state in Run.SETTLED:
+            raise RunSettled(why.in_words(run))
+        asked = Run.objects.filter(pk=run_id, cancel_asked_at=None).update(
+            cancel_asked_at=Now(), cancel_words=f"{name}\n{clean}"
+        )
+        run.refresh_from_db()
+        if asked and not settle_idle(thread, run):
+            words = phrases.CANCEL_ASKED_BECAUSE if clean else phrases.CANCEL_ASKED
+            thread.append(words.format(who=name, reason=clean))
+        run.refresh_from_db()
+        return run
+
+
+def settle_idle(thread: LockedThread, run: Run) -> bool:
+    """Settle a run that nothing executes, in the request itself."""
+    wait = RunThread.objects.select_related("await_turn").get(run=run)
+    turn = wait.await_turn
+    if run.state == Run.State.WAITING and wait.awaiting and turn is not None:
+        turn = Turn.objects.select_related("bot").get(pk=turn.pk)
+        return thread_services.cancel_turn(thread, turn)
+    idle = Q(state__in=[Run.State.PENDING, Run.State.SLEEPING, Run.State.WAITING])
+    return seams.cancel_settled(thread, run, guard=idle)
+
+
+def started_since(workflow: Workflow, moment: datetime) -> int:
+    return Run.objects.filter(workflow=workflow, created_at__gte=moment).count()

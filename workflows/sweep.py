@@ -1,0 +1,54 @@
+"""Repair what a crash left between two writes: a loop over the one-run check."""
+
+from __future__ import annotations
+
+import logging
+from uuid import UUID
+
+from django.conf import settings
+
+from threads import db
+from threads.liveness import ORPHANED
+from workflows import reconcile
+
+logger = logging.getLogger(__name__)
+
+# Only what may need mending, each part along its partial index: orphans, sleepers past
+# their time, waits whose turn or gate has ended, is overdue or has lost its worker.
+SUSPECTS = f"""
+SELECT id FROM workflows_run WHERE namespace = %(namespace)s AND {ORPHANED}
+UNION
+SELECT id FROM workflows_run
+ WHERE namespace = %(namespace)s AND state = 'sleeping'
+   AND due_at < statement_timestamp()
+UNION
+SELECT w.run_id FROM workflows_runthread w JOIN workflows_run r ON r.id = w.run_id
+  JOIN threads_turn t ON t.id = w.await_turn_id
+ WHERE w.awaiting AND w.await_kind = 'turn' AND r.namespace = %(namespace)s
+   AND (t.state IN ('succeeded', 'failed', 'cancelled')
+        OR t.due_at < statement_timestamp()
+        OR t.state = 'running' AND (t.held_until < statement_timestamp() OR EXISTS
+           (SELECT 1 FROM threads_pulse p
+             WHERE p.id = t.holder AND p.dead_at IS NOT NULL)))
+UNION
+SELECT w.run_id FROM workflows_runthread w JOIN workflows_run r ON r.id = w.run_id
+  JOIN threads_gate g ON g.id = w.await_gate_id
+ WHERE w.awaiting AND w.await_kind = 'gate' AND r.namespace = %(namespace)s
+   AND (g.state = 'closed' OR g.due_at < statement_timestamp())
+LIMIT 1000
+"""  # noqa: S608
+
+
+def sweep() -> int:
+    """Check every run that may need it, each on its own; return how many were mended."""
+    return sum(
+        mend(row[0]) for row in db.fetch(SUSPECTS, {"namespace": settings.NAMESPACE})
+    )
+
+
+def mend(run: UUID) -> bool:
+    try:
+        return reconcile.look(run)
+    except Exception:
+        logger.exception("Run %s could not be checked", run)
+        return False

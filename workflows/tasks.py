@@ -1,0 +1,27 @@
+"""Celery's entrance to workflows, three lines a task."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from celery import shared_task
+
+from threads import tasks as thread_tasks
+from workflows import slots, sweep
+from workflows.engine import advance
+
+
+@shared_task(name="workflows.advance")
+def advance_run(pool: str, hint: str = "") -> int:
+    holder = thread_tasks.here().id
+    return advance.advance(pool=pool, holder=holder, hint=thread_tasks.as_id(hint))
+
+
+@shared_task(name="workflows.fire")
+def fire(workflow: str) -> None:
+    slots.fire_due(UUID(workflow))
+
+
+@shared_task(name="workflows.sweep")
+def sweep_all() -> int:
+    return sweep.sweep()

@@ -1,0 +1,133 @@
+"""Why a run is where it is, in words from the rows (C6)."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from django.db import connection
+
+from threads.models import Gate, Pulse, Turn
+from workflows import phrases, selectors
+from workflows.models import Checkpoint, Run, RunThread
+from workflows.moments import plain, stamp, stamp_or_none
+
+PATIENCE = timedelta(seconds=2)  # after that, ready work counts as unclaimed
+
+
+def now() -> Any:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT statement_timestamp()")
+        return cursor.fetchone()[0]
+
+
+def in_words(run: Run) -> str:
+    """Say in one or two sentences why the run is where it is."""
+    match run.state:
+        case Run.State.PENDING:
+            return pending_words(run)
+        case Run.State.RUNNING:
+            return running_words(run)
+        case Run.State.SLEEPING | Run.State.WAITING:
+            waits = waiting_for(run)
+            return waits["words"] if waits else ""
+        case _:
+            return settled_words(run)
+
+
+def pending_words(run: Run) -> str:
+    if run.ready_at is None:
+        return phrases.WHY["paused"]
+    if run.deferred:
+        return phrases.WHY["deferred"].format(reason=run.deferred)
+    late = now() - run.ready_at > PATIENCE
+    return phrases.WHY["unclaimed" if late else "ready"].format(
+        since=plain(run.ready_at)
+    )
+
+
+def running_words(run: Run) -> str:
+    if run.cancel_asked_at is not None:
+        return phrases.WHY["stopping"].format(since=plain(run.cancel_asked_at))
+    pulse = Pulse.objects.filter(pk=run.holder).first()
+    holder = f"{pulse.role} on {pulse.host}" if pulse else "a worker"
+    return phrases.WHY["running"].format(
+        step=step_name(run),
+        since=plain(run.started_at or run.created_at),
+        holder=holder,
+    )
+
+
+def settled_words(run: Run) -> str:
+    failure = run.failure or {"step": "", "reason": ""}
+    at = plain(run.finished_at) if run.finished_at else ""
+    return phrases.WHY[run.state].format(at=at, **failure)
+
+
+def step_name(run: Run) -> str:
+    step = selectors.step_at(run.plan_id, run.position)
+    return f"“{step.name}”" if step else "the end"
+
+
+def waiting_for(run: Run) -> dict[str, Any] | None:
+    """Return kind, words, since and until of what a run is parked on, or None."""
+    if run.state not in {Run.State.SLEEPING, Run.State.WAITING}:
+        return None
+    wait = RunThread.objects.select_related("worker_bot", "await_gate", "await_turn")
+    found = wait.filter(run=run, awaiting=True).first()
+    if found is None:
+        return None
+    if run.cancel_asked_at is not None:
+        since = run.cancel_asked_at
+        words = phrases.WHY["stopping"].format(since=plain(since))
+        return waits("cancel", words, since)
+    since = found.await_started_at
+    match found.await_kind:
+        case RunThread.Kind.TIME:
+            return waits("time", sleeping_words(run), since, run.due_at)
+        case RunThread.Kind.GATE if found.await_gate is not None:
+            gate = found.await_gate
+            return waits("gate", gate_words(gate), since, gate.due_at)
+        case _:
+            words = turn_words(run, found)
+            return waits("turn", words, since)
+
+
+def waits(kind: str, words: str, since: Any, until: Any = None) -> dict[str, Any]:
+    return {
+        "kind": kind,
+        "words": words,
+        "since": stamp(since),
+        "until": stamp_or_none(until),
+    }
+
+
+def sleeping_words(run: Run) -> str:
+    assert run.due_at is not None  # noqa: S101  a constraint: asleep means due
+    step = Checkpoint.objects.filter(
+        run=run, position=run.position, iteration=run.iteration
+    ).first()
+    retrying = step is not None and bool(step.error)
+    return phrases.WHY["retrying" if retrying else "sleeping"].format(
+        step=step_name(run), until=plain(run.due_at)
+    )
+
+
+def gate_words(gate: Gate) -> str:
+    until = phrases.UNTIL.format(until=plain(gate.due_at)) if gate.due_at else ""
+    return phrases.WHY["gate"].format(
+        who=", ".join(gate.who) or phrases.ANYONE,
+        title=gate.title,
+        since=plain(gate.created_at),
+        until=until,
+    )
+
+
+def turn_words(run: Run, wait: RunThread) -> str:
+    turn = wait.await_turn
+    idle = turn is not None and turn.state == Turn.State.PENDING
+    return phrases.WHY["bot_idle" if idle else "bot"].format(
+        bot=wait.worker_bot.name,
+        step=step_name(run),
+        since=plain(wait.await_started_at or run.created_at),
+    )
