@@ -15,7 +15,7 @@ app = Celery("threadwork")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks()
 
-plain_connparams = redis_transport.Channel._connparams  # noqa: SLF001
+plain_connparams: Any = redis_transport.Channel._connparams  # noqa: SLF001
 
 
 def guarded_connparams(channel: Any, *args: Any, **kwargs: Any) -> Any:
@@ -27,4 +27,4 @@ def guarded_connparams(channel: Any, *args: Any, **kwargs: Any) -> Any:
     return plain_connparams(channel, *args, **kwargs)
 
 
-redis_transport.Channel._connparams = guarded_connparams  # noqa: SLF001
+setattr(redis_transport.Channel, "_connparams", guarded_connparams)  # noqa: B010  a method

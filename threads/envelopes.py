@@ -57,11 +57,10 @@ def union() -> TypeAdapter[Envelope]:
         )
         for name, payload in sorted(registry.items())
     ]
-    return TypeAdapter(
-        Annotated[Union[tuple(shapes)], Field(discriminator="type")]  # noqa: UP007
-        if len(shapes) > 1
-        else shapes[0]
-    )
+    shape: Any = shapes[0]
+    if len(shapes) > 1:
+        shape = Annotated[Union[tuple(shapes)], Field(discriminator="type")]  # noqa: UP007
+    return TypeAdapter(shape)
 
 
 def validated(payload: Payload) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from typing import Any
 import psycopg
 from django.conf import settings
 from django.db import connection, models
+from psycopg.types.json import Jsonb
 
 from threads import db
 from threads.models import Job, Turn
@@ -37,7 +38,7 @@ def lock_half(pulse: int) -> int:
 
 def open_session() -> psycopg.Connection[Any]:
     """Open a connection of one's own, outside Django's, that notices a dead peer."""
-    keepalive = {
+    keepalive: dict[str, Any] = {
         "keepalives": 1,
         "keepalives_idle": 10,
         "keepalives_interval": 5,
@@ -94,8 +95,8 @@ class Holder:
             "host": socket.gethostname(),
             "process": os.getpid(),
             "version": version,
-            "kinds": psycopg.types.json.Jsonb(sorted(known_kinds)),
-            "runtimes": psycopg.types.json.Jsonb(sorted(known_runtimes)),
+            "kinds": Jsonb(sorted(known_kinds)),
+            "runtimes": Jsonb(sorted(known_runtimes)),
             "root": self.root,
         }
         # The lock is taken before the row can be seen, so that nobody finds a pulse

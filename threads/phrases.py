@@ -14,6 +14,12 @@ STOPPED = "it was stopped"
 EXIT_STATUS = "exited with status {status}"
 KILLED = "it was killed by signal {signal}"
 TOO_MANY_CALLS = "it used tools more than 100 times without an answer; run such work in the background"
+SCRIPTED_INTRO = "I am the scripted stand-in for a model: I follow a fixed plan, the evidence is real."
+REPRODUCED = (
+    "**`{test}` fails again when it runs alone**, so it is not a matter of order."
+)
+NOT_REPRODUCED = "`{test}` passes when it runs alone; something before it matters."
+HEARD_YOU = "You said meanwhile: {text}"
 NO_RUNTIME = "no bot of the kind “{runtime}” is known here"
 INTERRUPTED = (
     "the worker died while it ran and nothing says how it ended; "

@@ -40,7 +40,8 @@ def runs(user: Any) -> QuerySet[Run]:
 def get_run(user: Any, code: UUID | str, *, role: str = "viewer") -> Run:
     """Return a run by its id, or by the end of it as lists show it."""
     rows = runs(user).select_related("workflow", "house")
-    run = rows.filter(pk=code).first() if (code := whole_id(user, code)) else None
+    whole = whole_id(user, code)
+    run = rows.filter(pk=whole).first() if whole else None
     if run is None:
         raise NotFound("There is no such run here.")
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, time, timedelta
-from itertools import islice
+from itertools import islice, takewhile
 
 import cron_descriptor
 from cronsim import CronSim
@@ -44,8 +44,8 @@ def missed_slots(
     schedule: Schedule, *, last: datetime, now: datetime, limit: int = 101
 ) -> list[datetime]:
     """Return the slots after the last that are due, oldest first, up to a limit."""
-    slots = islice(_slots(schedule, last), limit)
-    return [slot for slot in slots if slot <= now]
+    due = takewhile(lambda slot: slot <= now, _slots(schedule, last))
+    return list(islice(due, limit))
 
 
 def count_slots(schedule: Schedule, *, last: datetime, now: datetime) -> int:

@@ -29,7 +29,7 @@ def past_steps(run_id: UUID, plan_id: int) -> list[Past]:
     """Return the steps behind a run, each at its last iteration, in order."""
     steps = plan_steps(plan_id)
     latest: dict[int, Past] = {}
-    rows = Checkpoint.objects.filter(run=run_id, state__in=Checkpoint.ENDED)
+    rows: Any = Checkpoint.objects.filter(run=run_id, state__in=Checkpoint.ENDED)
     for row in rows.order_by("position", "iteration").values_list(
         "position", "name", "state", "error"
     ):

@@ -49,7 +49,7 @@ def pending_words(run: Run) -> str:
 def running_words(run: Run) -> str:
     if run.cancel_asked_at is not None:
         return phrases.WHY["stopping"].format(since=plain(run.cancel_asked_at))
-    pulse = Pulse.objects.filter(pk=run.holder).first()
+    pulse = Pulse.objects.filter(pk=run.holder or 0).first()
     holder = f"{pulse.role} on {pulse.host}" if pulse else "a worker"
     return phrases.WHY["running"].format(
         step=step_name(run),
@@ -81,7 +81,7 @@ def waiting_for(run: Run) -> dict[str, Any] | None:
         since = run.cancel_asked_at
         words = phrases.WHY["stopping"].format(since=plain(since))
         return waits("cancel", words, since)
-    since = found.await_started_at
+    since = found.await_started_at or run.created_at
     match found.await_kind:
         case RunThread.Kind.TIME:
             return waits("time", sleeping_words(run), since, run.due_at)

@@ -247,8 +247,7 @@ class Conductor:
 
 
 FITS_TURN = (
-    "(needs = '' OR needs = ANY(%(runtimes)s))"
-    " AND (root = '' OR root = ANY(%(roots)s))"
+    "(needs = '' OR needs = ANY(%(runtimes)s)) AND (root = '' OR root = ANY(%(roots)s))"
 )
 WORK = (
     ("workflows.advance", "workflows_run", "(needs = '' OR needs = ANY(%(kinds)s))"),
