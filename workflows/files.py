@@ -12,6 +12,7 @@ import yaml
 from workflows.refusals import Problem, Refused
 
 LARGEST = 1_000_000  # characters
+BREAKS = re.compile("[\x85\u2028\u2029]")  # YAML would read them as ends of lines
 
 
 class _Unreadable(yaml.MarkedYAMLError):
@@ -69,6 +70,8 @@ class _Dumper(yaml.SafeDumper):
 
 def _text(dumper: yaml.SafeDumper, text: str) -> yaml.Node:
     style = "|" if "\n" in text.strip() else None
+    if BREAKS.search(text):
+        style = '"'
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
 
@@ -99,6 +102,8 @@ def dump_file(recipe: Mapping[str, object]) -> str:
 def _json(text: str) -> object:
     try:
         return json.loads(text, object_pairs_hook=_unique)
+    except Refused:
+        raise
     except json.JSONDecodeError:
         return _yaml(text)  # YAML may begin with a brace as well
     except ValueError as error:

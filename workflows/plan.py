@@ -89,9 +89,13 @@ class Recipe(Plain):
     @model_validator(mode="before")
     @classmethod
     def _named(cls, data: Any) -> Any:
-        if isinstance(data, Mapping) and not data.get("name"):
-            return {**data, "name": data.get("slug", "")}
-        return data
+        match data:
+            case {"name": str(name)} if name:
+                return data
+            case {"slug": str(slug)} if not data.get("name"):
+                return {**data, "name": slug}
+            case _:
+                return data
 
 
 KNOWN = frozenset(
