@@ -75,6 +75,8 @@ def settle(base: Path, *, socket: str) -> Place:
     link = base / LINK
     home = link.readlink() if link.is_symlink() else base
     account = choose_account(home / "data")
+    if account:
+        base.chmod(base.stat().st_mode | 0o011)  # the server's folder, nobody else's
     if home == base and account and not fits(base, socket, account):
         if (base / "data").exists():
             raise ServerFailed(
