@@ -40,10 +40,12 @@ ECHOES: dict[Answer, set[tuple[str, ...]]] = {
     "approve": {("go", "ahead"), *POLITE},
     "reject": {("stop",), *POLITE},
 }
-NEGATIONS = _words(
-    "no not never none nor neither nothing nobody without cannot cant dont doesnt "
-    "didnt wont wouldnt shouldnt isnt arent wasnt havent hasnt couldnt aint"
-)
+NEGATIONS = _words("no not never none nor neither nothing nobody without cannot")
+# As typed in a hurry; with the apostrophe the ending alone tells.
+HURRIED = {
+    f"{stem}nt"
+    for stem in _words("ca do does did wo would should is are was have has could ai")
+}
 CONDITIONS = _words(
     "if but unless until till wait waiting when whenever except once only provided "
     "providing assuming however though although otherwise instead maybe perhaps"
@@ -119,6 +121,7 @@ def _doubts(piece: str, side: Answer) -> bool:
     return any(
         word.endswith("n't")
         or word in NEGATIONS
+        or word in HURRIED
         or word in CONDITIONS
         or word in AGAINST[side]
         or DECISIVE.get(word, side) != side

@@ -60,9 +60,10 @@ __all__ = [
 
 
 def _schedule(line: str | None) -> str | None:
-    if line is not None:
-        schedules.parse(line)
-    return line
+    if line is None:
+        return None
+    schedules.parse(line)
+    return " ".join(line.split())
 
 
 def _zone(zone: object) -> object:
@@ -77,7 +78,9 @@ class Recipe(Plain):
     slug: Slug
     name: Annotated[str, Field(max_length=200)] = ""
     bot: Handle = "runner"
-    schedule: Annotated[str | None, AfterValidator(_schedule)] = None
+    schedule: Annotated[
+        Annotated[str, Field(max_length=200)] | None, AfterValidator(_schedule)
+    ] = None
     timezone: Annotated[str, BeforeValidator(_zone)] = "UTC"
     missed: Literal["run_once", "skip"] = "run_once"
     overlap: Literal["join", "wait", "replace", "allow"] | None = None
@@ -195,3 +198,5 @@ def _texts(loc: tuple[str | int, ...], value: object) -> Iterator[tuple[Any, str
         case list():
             for number, item in enumerate(value):
                 yield from _texts((*loc, number), item)
+        case _:
+            return

@@ -89,7 +89,7 @@ def _reason(
     context = error.get("ctx", {})
     match error["type"]:
         case "extra_forbidden":
-            near = get_close_matches(key, known, n=1)
+            near = get_close_matches(key, {*known} - {key}, n=1, cutoff=0.75)
             return f"unknown key; did you mean “{near[0]}”?" if near else "unknown key"
         case "union_tag_not_found":
             return (

@@ -48,12 +48,12 @@ class Common(Plain):
     on_error: Literal["stop", "continue"] = "stop"
     retries: Retries | None = None
     timeout: Span | None = None
+    if_interrupted: Literal["again", "fail", "ask"] = "again"
 
 
 class Worked(Common):
     """A step that a bot works on, in the run's workspace."""
 
-    if_interrupted: Literal["again", "fail", "ask"] = "again"
     source: Filled | None = None
     network: bool = False
     env: dict[EnvName, EnvText] = {}

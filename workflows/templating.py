@@ -187,6 +187,8 @@ def _texts(value: object) -> Iterator[str]:
         case list() | tuple():
             for item in value:
                 yield from _texts(item)
+        case _:
+            return
 
 
 def _pieces(text: str) -> Iterator[str | _Placeholder]:

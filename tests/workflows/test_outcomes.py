@@ -5,16 +5,18 @@ from itertools import product
 import pytest
 
 from workflows.outcomes import (
+    OnError,
     Outcome,
     Past,
     Retries,
+    State,
     retry_delay,
     run_result,
     should_run,
 )
 from workflows.steps import Retries as PlanRetries
 
-MARKS = {
+MARKS: dict[str, tuple[State, OnError]] = {
     "ok": ("completed", "stop"),
     "stop": ("failed", "stop"),
     "cont": ("failed", "continue"),

@@ -169,6 +169,10 @@ def test_a_workflow_comes_back_from_its_file_as_it_was(text):
     assert dump_file(to_dict(again)) == dump_file(to_dict(first))
 
 
+def test_a_schedule_is_kept_with_single_blanks():
+    assert parse_recipe(recipe(schedule=" 0  9\t* * * ")).schedule == "0 9 * * *"
+
+
 def test_stored_steps_say_only_what_is_not_the_default():
     stored = to_json(parse_recipe(load_file(NIGHTLY)))
 
@@ -226,7 +230,7 @@ def test_a_stored_step_that_makes_no_sense_is_refused():
         (recipe(slug=7), "slug: must be text; put it in quotes"),
         (recipe(name="x" * 201), "name: must have at most 200 characters"),
         (recipe(colour="red"), "colour: unknown key"),
-        (recipe(shedule="@daily"), "shedule: unknown key; did you mean “schedule”?"),
+        (recipe(schedules="@daily"), "schedules: unknown key; did you mean “schedule”?"),
         (recipe(schedule="0 0 31 2 *"), "schedule: day of month: “31”: no such date ever comes"),
         (recipe(schedule="* * * *"), "schedule: schedule: “* * * *”: five fields are needed, this has 4"),
         (recipe(timezone="Europe/Copenhagen"), "timezone: only UTC for now; other zones are not available yet"),
@@ -237,21 +241,22 @@ def test_a_stored_step_that_makes_no_sense_is_refused():
         (recipe(max_attempts=101), "max_attempts: must be at most 100"),
         (recipe(max_attempts="5"), "max_attempts: must be a whole number"),
         (recipe(notify="alice"), "notify: must be a list"),
-        (recipe("not a step"), "steps[0]: must be a mapping of keys to values"),
+        ({"slug": "w", "steps": ["not a step"]}, "steps[0]: must be a mapping of keys to values"),
         (recipe({"name": "a"}), "steps[0].kind: missing"),
         (recipe({"name": "a", "kind": "query"}), "steps[0].kind: must be one of call, dispatch_task, human_gate, run_command, sleep"),
         (recipe({"kind": "run_command", "command": "x"}), "steps[0].name: missing"),
         (recipe(command("a b")), "steps[0].name: must be 1 to 64 letters, digits, - or _"),
         (recipe(command("é")), "steps[0].name: must be 1 to 64 letters, digits, - or _"),
         (recipe(command(), command()), "steps[1].name: another step is called “one”"),
-        (recipe(command(comand="x")), "steps[0].comand: unknown key; did you mean “command”?"),
-        (recipe(command(prompt="x")), "steps[0].prompt: unknown key; did you mean “prompt”?"),
+        (recipe(command(commands="x")), "steps[0].commands: unknown key; did you mean “command”?"),
+        (recipe(command(prompt="x")), "steps[0].prompt: unknown key"),
         (recipe(command(command=" ")), "steps[0].command: must not be empty"),
         (recipe(command(command=5)), "steps[0].command: must be text; put it in quotes"),
         (recipe(command(when="later")), "steps[0].when: must be one of on_success, on_failure, always"),
         (recipe(command(on_error="retry")), "steps[0].on_error: must be one of stop, continue"),
         (recipe(command(if_interrupted="maybe")), "steps[0].if_interrupted: must be one of again, fail, ask"),
-        (recipe(gate(if_interrupted="ask")), "steps[0].if_interrupted: unknown key; did you mean “if_interrupted”?"),
+        (recipe(gate(network=True)), "steps[0].network: unknown key"),
+        (recipe(schedule="0," * 200 + "0 * * * *"), "schedule: must have at most 200 characters"),
         (recipe(command(timeout="5 weeks")), "steps[0].timeout: must be seconds or a duration such as 90s, 10m, 2h, 3d"),
         (recipe(command(timeout=0)), "steps[0].timeout: must be longer than 0 seconds"),
         (recipe(command(timeout="40000d")), "steps[0].timeout: must be from 0 to a hundred years"),
@@ -305,17 +310,17 @@ def test_what_cannot_be_kept_is_refused_by_field(data, problem):
 
 
 def test_every_problem_is_named_at_once_with_its_step():
-    bad = recipe(command("build", comand="x"), sleep(name="nap", seconds=-1), limit=0)
+    bad = recipe(command("build", commands="x"), sleep(name="nap", seconds=-1), limit=0)
 
     with pytest.raises(Refused) as refusal:
         parse_recipe(bad)
 
     assert [(one.field, one.step) for one in refusal.value.problems] == [
         ("limit", ""),
-        ("steps[0].comand", "build"),
+        ("steps[0].commands", "build"),
         ("steps[1].seconds", "nap"),
     ]
-    assert "steps[0].comand (step “build”): unknown key" in str(refusal.value)
+    assert "steps[0].commands (step “build”): unknown key" in str(refusal.value)
 
 
 @pytest.mark.parametrize(
@@ -343,7 +348,7 @@ def test_an_earlier_step_may_be_named():
         "two", command=r"echo {{steps.one.output}} \{{steps.three}} {{branch}}"
     )
 
-    assert parse_recipe(recipe(command(), two))
+    assert len(parse_recipe(recipe(command(), two)).steps) == 2
 
 
 @pytest.mark.parametrize(

@@ -147,7 +147,7 @@ def test_a_value_lands_as_it_is_and_is_never_rendered_again(value):
         ("steps.nobody.output", "no step “nobody” has ended before this one"),
         ("steps.left-out.output", "step “left-out” was skipped"),
         ("steps.lost.output", "step “lost” has no result"),
-        ("steps.first.outptu", "“steps.first” has no “outptu”"),
+        ("steps.first.outputs", "“steps.first” has no “outputs”"),
         ("run.payload", "a run has id, key and started_at"),
     ],
 )
