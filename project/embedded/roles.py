@@ -22,7 +22,9 @@ NAMES = ("web", "conductor", "beat", *WORKERS)
 
 def commands(door: int) -> dict[str, list[str]]:
     """Return each role's command; the web role is handed the door's descriptor."""
-    celery = [sys.executable, "-m", "celery", "-A", "project"]
+    # That root runs the workers is for the person who starts `up` to know.
+    calm = ["-W", "ignore:You're running the worker with superuser privileges"]
+    celery = [sys.executable, *calm, "-m", "celery", "-q", "-A", "project"]
     web = [sys.executable, "-m", "uvicorn", "project.asgi:application"]
     web += ["--fd", str(door), "--no-access-log", "--no-server-header"]
     web += ["--lifespan", "off", "--timeout-graceful-shutdown", "5"]
