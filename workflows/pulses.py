@@ -1,0 +1,81 @@
+"""Whether the conductor lives, and what is ready that nobody has taken (A41)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.conf import settings
+from django.db.models import Count, Min, Q
+from django.db.models.functions import Now
+
+from threads import access as thread_access
+from threads import db
+from threads.liveness import LOCK_CLASS
+from threads.models import Turn
+from workflows import why
+from workflows.models import Run
+from workflows.moments import stamp
+
+LATE_BEATS = 3  # beats the conductor may miss before it counts as gone
+CONDUCTOR = {
+    "alive": "The conductor is up; it was last seen {seconds:.0f} s ago.",
+    "gone": (
+        "The conductor is down, last seen {seconds:.0f} s ago: what is due wakes late. "
+        "Start it with `manage.py up` or `manage.py conductor`."
+    ),
+    "never": (
+        "No conductor has run here yet: what is due wakes late. "
+        "Start it with `manage.py up` or `manage.py conductor`."
+    ),
+}
+
+
+# A conductor that was killed has let go of its lock before its beats are missed.
+PULSE = """
+SELECT seen_at, extract(epoch FROM statement_timestamp() - seen_at)::float,
+       dead_at IS NULL
+       AND seen_at > statement_timestamp() - make_interval(secs => %(late)s)
+       AND (NOT locked OR EXISTS (
+           SELECT 1 FROM pg_locks l WHERE l.locktype = 'advisory' AND l.granted
+              AND l.classid = %(class)s AND l.objid::bigint = p.id %% 2147483648
+              AND l.database = (SELECT oid FROM pg_database
+                                 WHERE datname = current_database()))) AS alive
+  FROM threads_pulse p WHERE role = 'conductor' AND namespace = %(namespace)s
+ ORDER BY alive DESC, seen_at DESC LIMIT 1
+"""
+
+
+def conductor() -> dict[str, Any]:
+    """Return whether a conductor lives and when it was last seen (A41)."""
+    late = LATE_BEATS * settings.BEAT_SECONDS
+    here = {"namespace": settings.NAMESPACE, "late": late, "class": LOCK_CLASS}
+    row = db.fetch_one(PULSE, here)
+    if row is None:
+        words = CONDUCTOR["never"]
+        return {"alive": False, "seen_at": None, "seconds": None, "words": words}
+    seen_at, seconds, alive = row
+    return {
+        "alive": alive,
+        "seen_at": stamp(seen_at),
+        "seconds": round(seconds, 1),
+        "words": CONDUCTOR["alive" if alive else "gone"].format(seconds=seconds),
+    }
+
+
+def unclaimed(user: Any) -> dict[str, Any]:
+    """Return how much is ready that nobody has taken, and for how long (A41)."""
+    houses = thread_access.houses(user)
+    ready = Q(state="pending", ready_at__lt=Now() - why.PATIENCE, house__in=houses)
+    counts = {"n": Count("pk"), "oldest": Now() - Min("ready_at")}
+    found = [
+        rows.filter(ready).aggregate(**counts)
+        for rows in (Run.objects.all(), Turn.objects.all())
+    ]
+    waited = [row["oldest"] for row in found if row["oldest"] is not None]
+    oldest = max(waited, default=None)
+    return {
+        "runs": found[0]["n"],
+        "turns": found[1]["n"],
+        "count": found[0]["n"] + found[1]["n"],
+        "oldest_seconds": round(oldest.total_seconds(), 1) if oldest else None,
+    }
