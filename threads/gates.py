@@ -8,7 +8,7 @@ from uuid import UUID
 
 from django.db.models.functions import Now
 
-from threads import answers, db, notices, phrases, text
+from threads import answers, db, notices, phrases, points, text
 from threads.exceptions import (
     AlreadyAnswered,
     BadAnswer,
@@ -146,6 +146,7 @@ def close(
     if not closed:
         return False
     gate.refresh_from_db()
+    points.reached("decide.written")
     notices.gate_decided.send(sender=Gate, gate=gate, thread=thread)
     return True
 

@@ -1,7 +1,7 @@
 """Named places where a test may end the process.
 
-`THREADWORK_DIE_AT=advance.claimed` ends it there with SIGKILL, the first time only when
-`THREADWORK_DIE_ONCE` names a file to be made. Unset, a place costs a look at a dict.
+`THREADWORK_DIE` names a file; the first process to reach the place written in it takes
+the file away and ends by SIGKILL. Unset, a place costs one comparison.
 """
 
 from __future__ import annotations
@@ -10,17 +10,18 @@ import os
 import signal
 from pathlib import Path
 
-ARMED = os.environ.get("THREADWORK_DIE_AT", "")
-ONCE = os.environ.get("THREADWORK_DIE_ONCE", "")
+ORDERS = os.environ.get("THREADWORK_DIE", "")
 
 
 def reached(name: str) -> None:
     """End this process here, not by an exception, where a test asked for it."""
-    if name != ARMED:
+    if not ORDERS:
         return
-    if ONCE:
-        try:
-            Path(ONCE).touch(exist_ok=False)
-        except FileExistsError:
+    orders = Path(ORDERS)
+    try:
+        if orders.read_text() != name:
             return
+        orders.rename(orders.with_suffix(".done"))
+    except FileNotFoundError:
+        return  # no orders, or another process was first
     os.kill(os.getpid(), signal.SIGKILL)

@@ -11,8 +11,9 @@ BY_SCHEDULE_LATE = (
 RETRY_OF = "Started by {who} to retry run {run}. Kept from it: {kept}."
 NOTHING_KEPT = "nothing"
 
-SLEEPING_UNTIL = "Asleep until {until:%Y-%m-%d %H:%M:%S} UTC."
-SLEEP_PAST = "No need to sleep: {until:%Y-%m-%d %H:%M:%S} UTC has passed."
+SLEEPING_FOR = "Sleeping for {duration}."
+SLEEPING_UNTIL = "Sleeping until {until:%Y-%m-%d %H:%M:%S} UTC."
+SLEEP_PAST = "No need to sleep: that time has passed."
 CALLING = "Call {function}({args})"
 RETURNED = "{function} returned {result}"
 SKIPPED = "Skipped {step}: {why}."

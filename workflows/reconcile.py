@@ -8,7 +8,7 @@ from django.conf import settings
 from django.db.models import Q
 from django.db.models.functions import Now
 
-from threads import db, gates, post
+from threads import db, gates, points, post
 from threads import services as thread_services
 from threads.liveness import ORPHANED
 from threads.locking import locked
@@ -53,6 +53,7 @@ def reclaim(run_id: UUID) -> bool:
             return seams.cancel_settled(thread, run, guard=pending)
         failure = journal.died_too_often(run)
         if failure is None:
+            points.reached("reclaim.written")
             post.post_ticket("workflows.advance", run.pool, run.pk, queue=run.pool)
             return True
         notify.failed(run, failure)

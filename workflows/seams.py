@@ -15,7 +15,7 @@ from uuid import UUID
 from django.db.models import JSONField, Q, Value
 from django.db.models.functions import Coalesce, Now
 
-from threads import gates, post
+from threads import gates, points, post
 from threads import phrases as thread_phrases
 from threads import services as thread_services
 from threads.locking import LockedThread, locked
@@ -75,6 +75,7 @@ def send(
             instruction=ask["instruction"],
             entry=entry,
         )
+        points.reached("send.written")
 
 
 def instruct(thread: LockedThread, step: str, words: str) -> int:
@@ -116,16 +117,16 @@ def ask_people(held: Held, step: plan.HumanGate, prompt: str) -> None:
             entry=entry,
         )
         notify.waiting(held.id, prompt)
+        points.reached("gate.written")
 
 
-def fall_asleep(held: Held, step: plan.Step, seconds: float) -> None:
-    """Say until when, and park the run on its due time: one transaction."""
+def fall_asleep(held: Held, step: plan.Step, seconds: float, words: str) -> None:
+    """Say for how long, and park the run on its due time: one transaction."""
     key = done_event(held.id, held.position, held.iteration)
     with locked(held.thread) as thread:
         taken, until = journal.park(held, Park("time", key, seconds=seconds))
         if not taken or until is None:
             raise Fenced
-        words = phrases.SLEEPING_UNTIL.format(until=until)
         entry = instruct(thread, step.name, words)
         journal.open_step(
             held,
@@ -136,6 +137,7 @@ def fall_asleep(held: Held, step: plan.Step, seconds: float) -> None:
             entry=entry,
             result={"until": moments.stamp(until)},
         )
+        points.reached("sleep.written")
 
 
 def sleep_on_it(
@@ -264,6 +266,7 @@ def finish(thread: LockedThread, wait: RunThread, back: Back) -> bool:
     if not moved or not journal.unpark(run.pk, key=wait.await_key):
         return False
     close_step(run, back)
+    points.reached("finish.written")
     if run.cancel_asked_at is not None:
         run.refresh_from_db()
         cancel_settled(thread, run, guard=Q(state=Run.State.PENDING))

@@ -12,7 +12,7 @@ from django.db import transaction
 from django.db.models import Q
 from django.db.models.functions import Now
 
-from threads import post, text
+from threads import points, post, text
 from threads import services as thread_services
 from threads.locking import LockedThread, locked, person_author
 from threads.models import Thread, Turn
@@ -183,6 +183,7 @@ def open_run_thread(run: Run, workflow: Workflow, start: Start) -> None:
         open_thread.append(started_words(run, start))
     if start.retry_of is not None:
         keep_steps(run, start)
+    points.reached("spawn.written")
     if run.ready_at is not None:
         post.post_ticket("workflows.advance", run.pool, run.pk, queue=run.pool)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from django.conf import settings
@@ -94,11 +94,7 @@ def run(turn: Turn, script: str, *, watch: Watch, call: int = 0) -> Result:
         emit=output.emit,
         stop=watch.stop,
     )
-    return masked(result, output.masked)
-
-
-def masked(result: Result, mask: Callable[[str], str]) -> Result:
-    return sandbox.with_output(result, mask(result.output))
+    return replace(result, output=output.masked(result.output))
 
 
 def command_of(
@@ -123,6 +119,8 @@ def command_of(
         memory=settings.COMMAND_MEMORY,
         pids=settings.COMMAND_PROCESSES,
         fsize=settings.COMMAND_FILE_SIZE,
+        grace=settings.CANCEL_SECONDS,
+        attempt=turn.attempts,
     )
 
 
@@ -148,6 +146,6 @@ def failure(turn: Turn, result: Result) -> str:
         return phrases.TURN_TOO_LONG.format(limit=phrases.seconds(limit))
     if result.exit_code == 0:
         return ""
-    if result.exit_code is None:
+    if result.signal is not None:
         return phrases.KILLED.format(signal=result.signal)
     return phrases.EXIT_STATUS.format(status=result.exit_code)

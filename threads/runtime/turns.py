@@ -109,8 +109,11 @@ def execute(turn: Turn, watch: Watch) -> Ending | None:
         return prompts.converse(turn, watch)
     result = commands.run(turn, turn.instruction, watch=watch)
     if result.interrupted:
-        if not watch.lost:
-            insist(lambda: services.release_turn(turn))
+        if watch.lost:
+            return None
+        if not draining.is_set():
+            raise Fault(phrases.CUT_OFF)
+        insist(lambda: services.release_turn(turn))
         return None
     return commands.ending(turn, result)
 

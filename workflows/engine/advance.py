@@ -114,20 +114,19 @@ def sleep(held: Held, step: plan.Sleep, see: templating.Scope) -> Ended | None:
             run=held.id, position=held.position, iteration=held.iteration
         )
         return Ended(step.name, step.kind, "completed", result=slept.result)
-    seconds = rendering.sleep_seconds(step, see)
+    seconds, words = rendering.sleep_time(step, see)
     if seconds > 0:
-        seams.fall_asleep(held, step, seconds)
+        seams.fall_asleep(held, step, seconds, words)
         points.reached("advance.parked")
         return None
-    until = rendering.database_now()
-    words = phrases.SLEEP_PAST.format(until=until)
+    now = moments.stamp(rendering.database_now())
     return Ended(
         step.name,
         step.kind,
         "completed",
-        instruction=words,
-        result={"until": moments.stamp(until)},
-        lines=[instructed(step.name, words)],
+        instruction=phrases.SLEEP_PAST,
+        result={"until": now},
+        lines=[instructed(step.name, phrases.SLEEP_PAST)],
     )
 
 

@@ -7,7 +7,16 @@ from typing import Any
 
 from django.db import connection
 
-from workflows import durations, moments, plan, seams, selectors, templating
+from threads import phrases as thread_phrases
+from workflows import (
+    durations,
+    moments,
+    phrases,
+    plan,
+    seams,
+    selectors,
+    templating,
+)
 from workflows.journal import Held
 
 
@@ -70,17 +79,21 @@ class BadSleep(ValueError):
     """A rendered duration or moment cannot be read."""
 
 
-def sleep_seconds(step: plan.Sleep, see: templating.Scope) -> float:
-    """Return how long to sleep from now; nothing or less for a time that has passed.
+def sleep_time(step: plan.Sleep, see: templating.Scope) -> tuple[float, str]:
+    """Return the seconds to sleep from now, and what the thread says of it.
 
-    Raises BadSleep naming the field.
+    Nothing or less for a time that has passed. Raises BadSleep naming the field.
     """
     try:
         if step.until is not None:
             text = templating.render_text(step.until, see.resolve)
-            return (durations.read_moment(text) - database_now()).total_seconds()
+            until = durations.read_moment(text)
+            words = phrases.SLEEPING_UNTIL.format(until=until)
+            return (until - database_now()).total_seconds(), words
         value = templating.render_value(step.seconds, see.resolve)
-        return float(durations.read_duration(value))
+        seconds = float(durations.read_duration(value))
+        lasting = thread_phrases.seconds(seconds)
+        return seconds, phrases.SLEEPING_FOR.format(duration=lasting)
     except templating.Unresolved:
         raise
     except ValueError as error:
