@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.db import connection
@@ -37,7 +38,7 @@ def asking(house, alice) -> Run:
     return drive.carry(run)
 
 
-def shown(run: Run, **how) -> dict:
+def shown(run: Run, **how) -> dict[str, Any]:
     fresh = Run.objects.select_related("workflow", "house").get(pk=run.pk)
     return documents.run(fresh, **how)
 
