@@ -47,6 +47,9 @@ class Stack:
     def __init__(self, base: Path, **env: str) -> None:
         self.base = base
         base.mkdir(parents=True, exist_ok=True)
+        base.chmod(0o755)
+        self.witness.touch()
+        self.witness.chmod(0o666)  # commands may run as somebody else
         self.broker = valkey.start(base / "broker")
         self.database_url = database_url()
         self.env = {
@@ -142,6 +145,14 @@ class Stack:
             raise AssertionError(f"{why or 'not in time'}\n{self.logs()}")
         return found[0]
 
+    def mark(self, name: str) -> str:
+        """Return a command that leaves a line outside its own workspace."""
+        return f'echo "{name}:$THREADWORK_KEY" >> {self.witness}; echo {name}'
+
+    def pause(self, seconds: float) -> None:
+        """Let the processes go on for a moment that the test's dice chose."""
+        until(lambda: False, seconds=seconds)
+
     def logs(self, lines: int = 15) -> str:
         return "\n".join(
             f"--- {path.name}\n" + "\n".join(path.read_text().splitlines()[-lines:])
@@ -155,8 +166,3 @@ class Stack:
             for line in self.witness.read_text().split():
                 counts[line] = counts.get(line, 0) + 1
         return counts
-
-
-def mark(name: str) -> str:
-    """Return a command that leaves a line outside the sandbox's own record."""
-    return f'echo "{name}:$THREADWORK_KEY" >> "$WITNESS"; echo {name}'
