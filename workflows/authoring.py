@@ -48,8 +48,9 @@ def save_workflow(house: House, data: object) -> Saved:
     if problems:
         raise BadWorkflow(problems)
     with transaction.atomic():
-        # One writer a slug: two first saves at once meet at the house's row.
-        House.objects.select_for_update().get(pk=house.pk)
+        # One writer a slug: two first saves at once meet at the house's row. NO KEY: a
+        # run that starts meanwhile may still refer to the house.
+        House.objects.select_for_update(no_key=True).get(pk=house.pk)
         standing = (
             Workflow.objects.current().filter(house=house, slug=recipe.slug).first()
         )

@@ -27,7 +27,7 @@ def fire_due(workflow_id: UUID) -> Run | None:
     with transaction.atomic():
         workflow = (
             Workflow.objects.current()
-            .select_for_update(skip_locked=True, of=("self",))
+            .select_for_update(skip_locked=True, no_key=True, of=("self",))
             .select_related("house", "bot")
             .filter(pk=workflow_id, next_slot_at__lte=Now())
             .first()

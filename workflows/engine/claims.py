@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -70,4 +71,8 @@ def claim(*, pool: str, holder: int, hint: UUID | None = None) -> Held | None:
     if row is None:
         return None
     walk.after = row[1]
-    return Held(*row)
+    held = Held(*row)
+    # A raw cursor of Django's hands jsonb over as text.
+    held.payload = json.loads(row[8])
+    held.failure = json.loads(row[13]) if row[13] is not None else None
+    return held
