@@ -15,11 +15,11 @@ from django.db.models import OuterRef, Subquery
 from threads import access as thread_access
 from threads.models import Entry, House, Turn
 from workflows import access, pulses, schedules, selectors, why
-from workflows.lines import Around, head, look_around, run_line
+from workflows.lines import Around, head, look_around, run_line, short
 from workflows.models import Attempt, Checkpoint, Event, Run, RunThread, Slot, Workflow
 from workflows.moments import stamp, stamp_or_none
 
-__all__ = ["run", "run_line", "runs", "slots", "thread_lines", "workflows"]
+__all__ = ["run", "run_line", "runs", "short", "slots", "thread_lines", "workflows"]
 
 
 def run(run: Run, *, entries: int | None = 500) -> dict[str, Any]:
@@ -190,15 +190,21 @@ def workflow_line(
         "slug": workflow.slug,
         "name": workflow.name,
         "house": workflow.house.slug,
-        "schedule": schedules.in_words(workflow.schedule)
-        if workflow.schedule
-        else None,
+        "schedule": schedule_words(workflow.schedule),
         "cron": workflow.schedule or None,
         "next_slot_at": stamp_or_none(workflow.next_slot_at),
         "paused": workflow.paused,
         "paused_reason": workflow.paused_reason or None,
         "last_run": run_line(last, around) if last else None,
     }
+
+
+def schedule_words(line: str) -> str | None:
+    """Say a schedule in words; one that has broken since reads as it is written."""
+    try:
+        return schedules.in_words(line) if line else None
+    except schedules.BadSchedule:
+        return line
 
 
 def slots(workflow: Workflow, *, next: int = 5, last: int = 20) -> dict[str, Any]:  # noqa: A002  the words of the ledger's surface

@@ -1,0 +1,3 @@
+"""The `wf` command line: one module a noun, each a caller of the same verbs."""
+
+from __future__ import annotations

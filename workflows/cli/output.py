@@ -1,0 +1,95 @@
+"""What a command prints: one JSON document, or words for people; notices beside it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from typing import IO, Any
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from threads import text
+
+PLAIN_WIDTH = 100_000  # what is piped is never cut or folded
+STATES = {
+    "completed": "green",
+    "failed": "bold red",
+    "cancelled": "dim",
+    "running": "cyan",
+    "waiting": "bold yellow",
+    "sleeping": "blue",
+    "skipped": "dim",
+    "pending": "dim",
+}
+
+
+class Refusal(Exception):
+    """The command was refused; the message names the field and the reason."""
+
+
+class Out:
+    """Where a command speaks: stdout for what was asked, stderr for everything else."""
+
+    def __init__(self, *, stdout: IO[str], stderr: IO[str], as_json: bool) -> None:
+        self.as_json = as_json
+        self.raw = stdout
+        self.console = console(stdout)
+        self.aside = console(stderr)
+
+    @property
+    def pretty(self) -> bool:
+        return self.console.is_terminal
+
+    def document(self, document: object) -> None:
+        self.raw.write(json.dumps(document, ensure_ascii=False, indent=2) + "\n")
+
+    def say(self, *words: Any) -> None:
+        """Print a line for people; with --json there is none."""
+        if not self.as_json:
+            self.console.print(*words)
+
+    def notice(self, words: str) -> None:
+        self.aside.print(words)
+
+    def live(self, words: Any) -> None:
+        """Print a line as it comes: beside the document where there is to be one."""
+        (self.aside if self.as_json else self.console).print(words)
+
+    def table(self, titles: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+        """Print rows under titles; the last column takes what room is left."""
+        frame = box.SIMPLE_HEAD if self.pretty else None
+        table = Table(box=frame, pad_edge=False, header_style="bold")
+        for title in titles:
+            last = title == titles[-1]
+            table.add_column(title, no_wrap=not last, overflow="fold")
+        for row in rows:
+            table.add_row(
+                *(cell if isinstance(cell, Text) else safe(cell) for cell in row)
+            )
+        self.say(table)
+
+
+def console(stream: IO[str]) -> Console:
+    terminal = stream.isatty()
+    return Console(
+        file=stream,
+        force_terminal=terminal,
+        color_system="auto" if terminal else None,
+        width=None if terminal else PLAIN_WIDTH,
+        markup=False,
+        emoji=False,
+        highlight=False,
+        soft_wrap=not terminal,
+    )
+
+
+def safe(words: object) -> Text:
+    """Return words from outside without anything a terminal would act on."""
+    return Text(text.ESCAPE.sub("", text.clean(str(words))))
+
+
+def state(name: str) -> Text:
+    return Text(name, style=STATES.get(name, ""))

@@ -1,0 +1,139 @@
+"""`wf show`: one run, with its steps, attempts, events and thread."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from rich.text import Text
+
+from threads import text
+from workflows import documents, why
+from workflows.cli import acting, values
+from workflows.cli.commands import Commands, Options
+from workflows.cli.entries import drawn
+from workflows.cli.moments import ago, took
+from workflows.cli.output import Out, safe, state
+from workflows.cli.runs import watch
+
+MOST = 1_000_000
+
+
+def add(commands: Commands) -> None:
+    show_ = commands.add("show", show, help="show a run: steps, attempts, thread")
+    show_.add_argument("run", metavar="RUN", help="its id, or the end of it")
+    show_.add_argument(
+        "--follow", action="store_true", help="go on showing its thread as it grows"
+    )
+    show_.add_argument(
+        "--entries", metavar="N", default="500", help="the last N, or all"
+    )
+
+
+def show(out: Out, options: Options) -> None:
+    who = acting.actor(house=options["house"], as_=options["as_"], run=options["run"])
+    raw = options["entries"]
+    entries = (
+        None
+        if raw == "all"
+        else values.count(raw, where="--entries", least=0, most=MOST)
+    )
+    run = acting.run(who, options["run"])
+    document = documents.run(run, entries=entries)
+    if not out.as_json:
+        picture(out, document, reason=documents.run_line(run)["reason"])
+    if options["follow"]:
+        after = last_number(document) if not out.as_json else 0
+        watch(out, run, seconds=None, follow=True, after=after)
+        run = acting.fresh(run)
+        document = documents.run(run, entries=entries)
+        if not out.as_json:
+            out.say()
+            headline(out, document, reason=documents.run_line(run)["reason"])
+    if out.as_json:
+        out.document(document)
+
+
+def last_number(document: dict[str, Any]) -> int:
+    entries = document["thread"]["entries"]
+    left: int = document["thread"]["entries_left"]
+    return int(entries[-1]["number"]) if entries else left
+
+
+def picture(out: Out, document: dict[str, Any], *, reason: str) -> None:
+    now = why.now()
+    headline(out, document, reason=reason)
+    out.say()
+    titles = ["#", "STEP", "KIND", "STATE", "ATTEMPTS", "TOOK", "RESULT"]
+    out.table(titles, [step_row(step, now=now) for step in document["steps"]])
+    if document["attempt_log"]:
+        out.say()
+        for attempt in document["attempt_log"]:
+            out.say(Text(attempt_words(attempt, now=now), style="dim"))
+    for event in document["events"]:
+        out.say(Text(f"event {event['name']} {event['emitted_at']}", style="dim"))
+    out.say()
+    left = document["thread"]["entries_left"]
+    if left:
+        out.say(Text(f"… {left} earlier entries (--entries all) …", style="dim"))
+    for entry in document["thread"]["entries"]:
+        out.say(drawn(entry, pretty=out.pretty))
+
+
+def headline(out: Out, document: dict[str, Any], *, reason: str) -> None:
+    now = why.now()
+    line = Text.assemble(
+        (document["workflow"], "bold"), "  ", state(document["state"]), "  "
+    )
+    out.say(line + Text(document["id"], style="dim"))
+    facts = [f"{document['trigger']}, started {ago(document['created_at'], now=now)}"]
+    if document["finished_at"]:
+        spent = took(document["started_at"], document["finished_at"], now=now)
+        facts.append(f"took {spent}")
+    if document["attempts"] > 1:
+        facts.append(f"{document['attempts']} attempts")
+    if document["key"]:
+        facts.append(f"key {document['key']}")
+    if document["retry_of"]:
+        facts.append(f"a retry of {document['retry_of'][-8:]}")
+    out.say(safe(", ".join(facts)))
+    waits = document["waiting_for"]
+    words = waits["words"] if waits else reason[:1].upper() + reason[1:]
+    if words:
+        style = "bold red" if document["state"] == "failed" else "bold yellow"
+        out.say(Text(safe(words).plain, style=style))
+
+
+def step_row(step: dict[str, Any], *, now: datetime) -> list[Any]:
+    again = f" ({step['iteration']})" if step["iteration"] > 1 else ""
+    spent = took(step["started_at"], step["finished_at"], now=now)
+    return [
+        step["position"] + 1,
+        step["name"] + again,
+        step["kind"],
+        state(step["state"]),
+        step["attempts"] or "",
+        "" if step["state"] == "pending" else spent,
+        text.one_line(step["error"] or result_words(step["result"]), 100),
+    ]
+
+
+def result_words(result: dict[str, Any] | None) -> str:
+    """Say in a few words what a step left: the end of what it wrote, or who answered."""
+    match result:
+        case {"output": str(output)} if output.strip():
+            return output.strip().splitlines()[-1]
+        case {"by": str(by), "reply": reply} if by:
+            return f"{by}: {reply}" if reply else by
+        case {"until": str(until)}:
+            return f"until {until[:19].replace('T', ' ')} UTC"
+        case {"result": value} if value is not None:
+            return str(value)
+        case _:
+            return ""
+
+
+def attempt_words(attempt: dict[str, Any], *, now: datetime) -> str:
+    how = attempt["ended"] or "open"
+    spent = took(attempt["began_at"], attempt["ended_at"], now=now)
+    return f"attempt {attempt['number']}: {how}, {spent}"

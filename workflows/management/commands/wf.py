@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+import os
+import sys
+from typing import IO, Any, cast
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from workflows.cli import perform
+from workflows.cli.output import Out, Refusal
+
+
+class Command(BaseCommand):
+    help = "Workflows and runs from the command line."
+    requires_system_checks: list[str] = []
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        perform.add_arguments(parser)
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        self.stderr.style_func = None
+        self.stdout.ending = self.stderr.ending = ""
+        out = Out(
+            stdout=cast("IO[str]", self.stdout),
+            stderr=cast("IO[str]", self.stderr),
+            as_json=options["json"],
+        )
+        try:
+            status = perform.perform(out, options)
+        except Refusal as error:
+            if not getattr(self, "_called_from_command_line", False):
+                raise CommandError(str(error)) from error
+            out.notice(str(error))
+            status = 1
+        except BrokenPipeError:
+            # Whoever read our output has read enough.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            status = 0
+        if status:
+            sys.exit(status)
