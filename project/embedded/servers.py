@@ -18,6 +18,13 @@ from project.embedded.places import Place, ServerFailed
 LOG_LIMIT = 10_000_000  # bytes; then the file is put aside at the next start
 
 
+class Detached(subprocess.Popen[bytes]):
+    """A process that may outlive whoever started it, so dropping it is no mistake."""
+
+    def __del__(self) -> None:
+        return
+
+
 @dataclass(frozen=True)
 class Server:
     """A server that answers: where, as which process, and whether it is our child."""
@@ -26,7 +33,7 @@ class Server:
     pid: int
     place: Place
     handle: psutil.Process = field(repr=False)  # knows a reused pid from its own
-    child: subprocess.Popen[bytes] | None = field(default=None, repr=False)
+    child: Detached | None = field(default=None, repr=False)
 
     def lives(self) -> bool:
         if self.child:
@@ -76,13 +83,13 @@ def identity(place: Place) -> dict[str, Any]:
     return common
 
 
-def launch(argv: Sequence[str | Path], place: Place) -> subprocess.Popen[bytes]:
+def launch(argv: Sequence[str | Path], place: Place) -> Detached:
     """Start a server in a session of its own, so no Ctrl-C or hang-up reaches it."""
     if place.log.exists() and place.log.stat().st_size > LOG_LIMIT:
         place.log.replace(place.log.with_name("log.1"))
     with place.log.open("ab") as log:
         try:
-            return subprocess.Popen(
+            return Detached(
                 argv,
                 stdout=log,
                 stderr=log,
