@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,32 +13,50 @@ import pytest
 from django.conf import settings
 
 from project import env
+from project.embedded import postgres
 from tests import factories
 from threads import tenancy
 from threads.models import House
 
 
-@pytest.fixture(scope="session")
-def server() -> Iterator[str]:
-    """The address of a Postgres: the one named in the environment, or our own."""
-    if settings.DATABASE_URL:
-        yield settings.DATABASE_URL
-        return
-    from project.embedded import postgres  # noqa: PLC0415  only where one is needed
+@dataclass
+class Database:
+    """The Postgres of this session: the one named in the environment, or our own."""
 
+    url: str
+    base: Path | None = None
+    server: Any = None
+
+    def restart(self) -> None:
+        """Stop our own server at once, as a failover would, and start it again."""
+        if self.base is None:
+            pytest.skip("DATABASE_URL names a server that is not ours to restart")
+        postgres.stop(self.server)
+        self.server = postgres.start(self.base)
+
+    def log(self) -> str:
+        return self.server.place.log.read_text() if self.server else ""
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[Database]:
+    if settings.DATABASE_URL:
+        yield Database(settings.DATABASE_URL)
+        return
     base = Path(tempfile.mkdtemp(prefix="threadwork-test-"))
     started = postgres.start(base)
+    made = Database(started.url, base, started)
     try:
-        yield started.url
+        yield made
     finally:
-        postgres.stop(started)
+        postgres.stop(made.server)
         shutil.rmtree(base, ignore_errors=True)
 
 
 @pytest.fixture(scope="session")
-def django_db_modify_db_settings(server: str) -> None:
-    settings.DATABASE_URL = settings.DATABASE_DIRECT_URL = server
-    settings.DATABASES["default"].update(env.database(server))
+def django_db_modify_db_settings(server: Database) -> None:
+    settings.DATABASE_URL = settings.DATABASE_DIRECT_URL = server.url
+    settings.DATABASES["default"].update(env.database(server.url))
 
 
 @pytest.fixture(autouse=True)

@@ -1,0 +1,5 @@
+from __future__ import annotations
+
+from tests.acceptance.conftest import stack
+
+__all__ = ["stack"]
