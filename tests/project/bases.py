@@ -23,7 +23,7 @@ PROGRAMS = {"postgres", "valkey-server"}
 DROP = """
 import os, sys
 from pathlib import Path
-import encodings.idna, psycopg, redis
+import encodings.idna, secrets, psycopg, redis
 from project.embedded import postgres, valkey
 os.setgroups([]); os.setresgid(65534, 65534, 65534); os.setresuid(65534, 65534, 65534)
 """
