@@ -121,3 +121,9 @@ class Calls:
 
 
 called = Calls()
+
+
+def failure(run: Run) -> tuple[str, str]:
+    """Return the step that failed the run, and why."""
+    assert run.failure is not None
+    return run.failure["step"], run.failure["reason"]

@@ -75,6 +75,7 @@ class Ended:
     result: Mapping[str, Any] | None = None
     error: str = ""
     stops: bool = False
+    final: bool = False  # not to be tried again
     lines: Sequence[Line] = field(default_factory=tuple)
 
 
@@ -196,12 +197,13 @@ class Park:
 
 
 # The lease and the holder end with the move into a wait; the due time is the
-# database's own clock plus the seconds asked for.
+# database's own clock plus the seconds asked for. A run asked to cancel never parks:
+# nothing would come to stop what it waits for.
 PARK = """
 UPDATE workflows_run
-   SET state = %(state)s, holder = NULL, held_until = NULL, ready_at = NULL,
+   SET state = %(state)s, holder = NULL, held_until = NULL, ready_at = NULL, needs = '',
        due_at = statement_timestamp() + make_interval(secs => %(seconds)s)
- WHERE id = %(run)s AND state = ANY(%(states)s)
+ WHERE id = %(run)s AND state = ANY(%(states)s) AND cancel_asked_at IS NULL
    AND (%(holder)s::bigint IS NULL OR (holder = %(holder)s AND attempts = %(attempts)s))
 RETURNING due_at
 """
@@ -294,7 +296,6 @@ def settle(
 
     False where the guard no longer holds; nothing is written then.
     """
-    changes: dict[str, Any] = {} if failure is None else {"failure": failure}
     settled = (
         Run.objects.active()
         .filter(guard, pk=run.pk)
@@ -306,7 +307,7 @@ def settle(
             ready_at=None,
             deferred="",
             finished_at=Now(),
-            **changes,
+            failure=failure,
         )
     )
     if not settled:

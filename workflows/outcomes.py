@@ -28,7 +28,7 @@ class Past:
     """A step that is behind the run."""
 
     name: str
-    state: State
+    state: State | Literal["cancelled"]
     on_error: OnError = "stop"
     reason: str = ""
 

@@ -256,6 +256,7 @@ def finish(thread: LockedThread, wait: RunThread, back: Back) -> bool:
         crashes=0,
         ready_at=Now(),
         due_at=None,
+        needs="",
         root=back.root or run.root,
         **(
             {"failure": Coalesce("failure", Value(failure, JSONField()))}

@@ -248,7 +248,11 @@ def retry_run(
 
 
 def first_failed(run: Run, names: list[str]) -> int:
-    """Return where a retry begins: the step that failed the run, else the unfinished."""
+    """Return where a retry begins: what failed the run or was cancelled, or came next."""
+    for step in selectors.past_steps(run.pk, run.plan_id):
+        stopped = step.state == "failed" and step.on_error == "stop"
+        if stopped or step.state == "cancelled":
+            return names.index(step.name)
     if run.failure and run.failure["step"] in names:
         return names.index(run.failure["step"])
     return min(run.position, len(names) - 1)

@@ -6,9 +6,12 @@ from uuid import UUID
 
 from celery import shared_task
 
+from threads import liveness
 from threads import tasks as thread_tasks
-from workflows import slots, sweep
+from workflows import plan, slots, sweep
 from workflows.engine import advance
+
+liveness.known_kinds.update(plan.KINDS)
 
 
 @shared_task(name="workflows.advance")

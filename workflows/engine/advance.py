@@ -9,6 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from django.conf import settings
+from django.db.models import Q
 
 from threads import points, post
 from threads.locking import locked
@@ -65,7 +66,9 @@ def carry(held: Held, *, end: float) -> None:
                 journal.release(held)
                 return
     except seams.Fenced:
-        logger.info("Run %s was taken over; nothing was written", held.id)
+        # Taken over, or asked to cancel in the moment it would have parked.
+        logger.info("Run %s could not go on; nothing was written", held.id)
+        settle_cancelled(held)
     except plan.Refused as error:
         refuse(held, str(error))
 
@@ -177,22 +180,33 @@ def skipped(step: plan.Step, past: list[outcomes.Past]) -> Ended:
 
 def not_sent(step: plan.Step, reason: str) -> Ended:
     words = phrases.NOT_SENT.format(step=step.name, reason=reason)
-    return Ended(step.name, step.kind, "failed", error=reason, lines=[Line(words)])
+    return Ended(
+        step.name, step.kind, "failed", error=reason, final=True, lines=[Line(words)]
+    )
 
 
 def done(held: Held, step: plan.Step, past: list[outcomes.Past], ended: Ended) -> bool:
     """Record how the step ended, or the due time of its next try."""
     stops = ended.state == "failed" and step.on_error == "stop"
-    if ended.state == "failed" and isinstance(step, plan.Call):
-        delay = outcomes.retry_delay(step.retries, held.step_tries)
-        if delay is not None:
-            seams.sleep_on_it(held, step, ended, delay)
-            return False
+    if ended.state == "failed" and not ended.final and try_again(held, step, ended):
+        return False
     if not journal.record(held, replace(ended, stops=stops)):
         raise seams.Fenced
     past.append(
         outcomes.Past(step.name, ended.state, step.on_error, reason=ended.error)  # type: ignore[arg-type]
     )
+    return True
+
+
+def try_again(held: Held, step: plan.Step, ended: Ended) -> bool:
+    """Put the next try of a call on the row; False where none is left or wanted."""
+    delay = outcomes.retry_delay(step.retries, held.step_tries)
+    if delay is None or not isinstance(step, plan.Call):
+        return False
+    try:
+        seams.sleep_on_it(held, step, ended, delay)
+    except seams.Fenced:
+        return False  # asked to cancel meanwhile: what happened is recorded
     return True
 
 
@@ -223,17 +237,19 @@ def settle(held: Held, past: list[outcomes.Past]) -> None:
 
 
 def settle_cancelled(held: Held) -> None:
+    asked = held.fence() & Q(cancel_asked_at__isnull=False)
     with locked(held.thread) as thread:
         run = Run.objects.get(pk=held.id)
-        seams.cancel_settled(thread, run, guard=held.fence())
+        seams.cancel_settled(thread, run, guard=asked)
 
 
 def refuse(held: Held, reason: str) -> None:
     """Fail a run whose stored step cannot be read; a crash would only come back."""
-    failure = {"step": str(held.position), "reason": reason}
+    stored = selectors.plan_steps(held.plan)[held.position]
+    failure = {"step": str(stored.get("name", held.position)), "reason": reason}
     with locked(held.thread) as thread:
-        run = Run.objects.get(pk=held.id)
-        journal.settle(
+        run = Run.objects.select_related("workflow", "workflow__house").get(pk=held.id)
+        settled = journal.settle(
             thread,
             run,
             state=Run.State.FAILED,
@@ -241,6 +257,8 @@ def refuse(held: Held, reason: str) -> None:
             failure=failure,
             words=phrases.FAILED.format(**failure),
         )
+        if settled:
+            notify.failed(run, failure)
 
 
 def defer(held: Held, step: plan.Unknown) -> None:
