@@ -10,9 +10,10 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from threads.runtime.sandbox import lookups
 from threads.runtime.sandbox.local import SHELL, Local
 from threads.runtime.sandbox.protocol import Command, SandboxError
-from threads.runtime.sandbox.supervision.launch import ARGS_FD, Spec
+from threads.runtime.sandbox.supervision.launch import ARGS, Spec
 
 HOME = "/workspace"
 TMP = "/tmp"  # noqa: S108  private to the sandbox
@@ -23,17 +24,6 @@ DEPTH = 2
 ALONE = (
     *("--die-with-parent", "--unshare-user", "--disable-userns", "--unshare-pid"),
     *("--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try", "--cap-drop", "ALL"),
-)
-# Of /etc what programs look up; nothing that holds a secret.
-LOOKED_UP = (
-    *("alternatives", "ca-certificates", "ca-certificates.conf", "crypto-policies"),
-    *("debian_version", "environment", "fonts", "gai.conf", "group", "host.conf"),
-    *("hosts", "inputrc", "java", "java-11-openjdk", "java-17-openjdk", "ld.so.cache"),
-    *("ld.so.conf", "ld.so.conf.d", "locale.alias", "localtime", "login.defs"),
-    *("magic", "mime.types", "networks", "nsswitch.conf", "os-release", "passwd"),
-    *("perl", "pki/ca-trust", "pki/tls/certs", "profile", "protocols", "python3"),
-    *("python3.11", "resolv.conf", "rpc", "services", "shells", "ssl/certs"),
-    *("ssl/openssl.cnf", "terminfo", "timezone", "xdg"),
 )
 SYSTEM = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 
@@ -81,6 +71,7 @@ class Bubblewrap(Local):
         super().__init__(read_only=read_only, own_uid=own_uid)
         self.binary = binary if binary is not None else find_binary()
         self.fixed = list(self.system())
+        self.etc: Path | None = None
         self.reasons: list[str] | None = None
 
     def check(self) -> list[str]:
@@ -120,7 +111,7 @@ class Bubblewrap(Local):
         home = str(command.workdir.absolute())
         return Spec(
             argv=[
-                *(self.binary or "bwrap", "--args", str(ARGS_FD)),
+                *(self.binary or "bwrap", "--args", ARGS),
                 *("--", SHELL, "-c", command.script),
             ],
             sealed=list(self.options(command, home)),
@@ -151,12 +142,13 @@ class Bubblewrap(Local):
         for name, value in self.environment(command, home=HOME, tmp=TMP).items():
             yield from ("--setenv", name, value)
         yield from self.fixed
+        yield from self.looked_up(command)
         yield from ("--proc", "/proc", "--dev", "/dev")
         for folder in (TMP, "/run"):
             if command.memory is not None:
                 yield from ("--size", str(command.memory))
             yield from ("--tmpfs", folder)
-        # Last, since the folders read only may lie around the workspace.
+        # After the empty folders, since they may lie in one.
         yield from self.extra()
         yield from ("--bind", home, HOME, "--chdir", HOME)
 
@@ -168,10 +160,17 @@ class Bubblewrap(Local):
                 yield from ("--symlink", str(path.readlink()), str(path))
             elif path.is_dir():
                 yield from ("--ro-bind", str(path), str(path))
-        for name in LOOKED_UP:
-            path = Path("/etc", name)
-            if path.exists():
-                yield from ("--ro-bind-try", str(path), str(path))
+
+    def looked_up(self, command: Command) -> Iterator[str]:
+        if self.etc is None or not self.etc.exists():
+            self.etc = lookups.copy()
+        if self.etc is not None:
+            yield from ("--ro-bind", str(self.etc), "/etc")
+        else:
+            for name in lookups.NAMES:
+                yield from ("--ro-bind-try", f"/etc/{name}", f"/etc/{name}")
+        if command.network:
+            yield from ("--ro-bind-try", "/etc/resolv.conf", "/etc/resolv.conf")
 
     def extra(self) -> Iterator[str]:
         for path in sorted(self.read_only):

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import resource
-import signal
-from collections.abc import Mapping
+import subprocess
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import NoReturn
 
 from threads.runtime.sandbox.supervision import tree
 
 OPEN_FILES = (1024, 4096)
 # Programs that reserve far more than they use (node, Go, Java) must still start.
 ADDRESSES_PER_MEMORY = 4
+# The supervisor lives under the command's limits, so none may be too small for it.
+LEAST_MEMORY = 64 * 1024 * 1024
+LEAST_FILE = 16 * 1024 * 1024
 NOT_STARTED = 127
-ARGS_FD = 3
-OOM_SCORE = "500"  # when memory runs out the command goes, not its supervisor
+ARGS = "@arguments"  # stands for the number of the file with the sealed arguments
+OOM_SCORE = Path("/proc/self/oom_score_adj")
+
+
+class NotStarted(Exception):
+    """The command could not be started."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -26,7 +33,9 @@ class Spec:
     """What a supervisor is told. Plain values: it travels as JSON."""
 
     argv: list[str]
-    sealed: list[str]  # arguments argv reads from ARGS_FD: no stranger sees them in ps
+    sealed: list[
+        str
+    ]  # arguments that argv reads from ARGS: no stranger sees them in ps
     env: dict[str, str]
     cwd: str
     workdir: str
@@ -51,81 +60,80 @@ class Spec:
         return cls(**json.loads(raw))
 
 
-def start(spec: Spec) -> tuple[int, int]:
-    """Start the command and return its pid and the pipe its output comes from."""
+def start(spec: Spec) -> tuple[subprocess.Popen[bytes], int]:
+    """Start the command and return it and the pipe its output comes from."""
     out, into = os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        _become(spec, into)
-    os.close(into)
-    os.set_blocking(out, False)
-    return pid, out
-
-
-def _become(spec: Spec, into: int) -> NoReturn:
+    sealed = seal(spec.sealed)
     try:
-        os.setsid()
-        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-        os.dup2(into, 1)
-        os.dup2(into, 2)
-        _seal(spec.sealed)
-        os.closerange(ARGS_FD + bool(spec.sealed), 65536)
-        _plain_signals()
-        os.umask(0o022)
-        _prefer_for_oom()
-        for limit, values in limits(spec).items():
-            _bound(limit, *values)
-        if spec.uid is not None:
-            os.setgroups([])
-            os.setresgid(spec.uid, spec.uid, spec.uid)
-            os.setresuid(spec.uid, spec.uid, spec.uid)
         tree.forbid_privileges()
-        tree.die_with_parent()
-        os.chdir(spec.cwd)
-        os.execve(spec.argv[0], spec.argv, spec.env)  # noqa: S606  a shell is argv's
-    except (OSError, ValueError) as error:
-        os.write(2, f"The command could not be started: {error}\n".encode())
+        for limit, values in limits(spec).items():
+            bound(limit, *values)
+        with first_to_go():
+            process = spawn(spec, into, sealed)
+    except (OSError, ValueError, subprocess.SubprocessError) as error:
+        raise NotStarted(f"The command could not be started: {error}\n") from error
     finally:
-        os._exit(NOT_STARTED)
+        os.close(into)
+        os.close(sealed)
+    os.set_blocking(out, False)
+    return process, out
 
 
-def _seal(words: list[str]) -> None:
-    if words:
-        file = os.memfd_create("arguments", 0)
-        os.write(file, b"".join(os.fsencode(word) + b"\0" for word in words))
-        os.lseek(file, 0, os.SEEK_SET)
-        os.dup2(file, ARGS_FD)
+def spawn(spec: Spec, into: int, sealed: int) -> subprocess.Popen[bytes]:
+    argv = [str(sealed) if word == ARGS else word for word in spec.argv]
+    return subprocess.Popen(
+        argv,
+        stdin=subprocess.DEVNULL,
+        stdout=into,
+        stderr=into,
+        env=spec.env,
+        cwd=spec.cwd,
+        pass_fds=[sealed] if spec.sealed else [],
+        start_new_session=True,
+        umask=0o022,
+        user=spec.uid,
+        group=spec.uid,
+        extra_groups=None if spec.uid is None else [],
+    )
 
 
-def _plain_signals() -> None:
-    # Python ignores some, and what is ignored stays ignored in a program started.
-    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
-        if signal.getsignal(number) not in {signal.SIG_DFL, None}:
-            signal.signal(number, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_SETMASK, [])
+def seal(words: list[str]) -> int:
+    file = os.memfd_create("arguments")
+    os.write(file, b"".join(os.fsencode(word) + b"\0" for word in words))
+    os.lseek(file, 0, os.SEEK_SET)
+    return file
 
 
-def _prefer_for_oom() -> None:
+@contextlib.contextmanager
+def first_to_go() -> Iterator[None]:
+    """Start what is started here as the first to be killed when memory runs out."""
+    own = ""
+    with contextlib.suppress(OSError):
+        own = OOM_SCORE.read_text()
+        OOM_SCORE.write_text("500")
     try:
-        Path("/proc/self/oom_score_adj").write_text(OOM_SCORE)
-    except OSError:
-        return  # a courtesy to the machine, not a rule
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            OOM_SCORE.write_text(own)
 
 
 def limits(spec: Spec) -> Mapping[int, tuple[int, int]]:
     bounds = {resource.RLIMIT_CORE: (0, 0), resource.RLIMIT_NOFILE: OPEN_FILES}
     if spec.memory is not None:
-        bounds[resource.RLIMIT_DATA] = (spec.memory, spec.memory)
-        reach = spec.memory * ADDRESSES_PER_MEMORY
+        memory = max(spec.memory, LEAST_MEMORY)
+        reach = memory * ADDRESSES_PER_MEMORY
+        bounds[resource.RLIMIT_DATA] = (memory, memory)
         bounds[resource.RLIMIT_AS] = (reach, reach)
     if spec.fsize is not None:
-        bounds[resource.RLIMIT_FSIZE] = (spec.fsize, spec.fsize)
+        size = max(spec.fsize, LEAST_FILE)
+        bounds[resource.RLIMIT_FSIZE] = (size, size)
     if spec.processes is not None:
         bounds[resource.RLIMIT_NPROC] = (spec.processes, spec.processes)
     return bounds
 
 
-def _bound(limit: int, soft: int, hard: int) -> None:
+def bound(limit: int, soft: int, hard: int) -> None:
     _, ceiling = resource.getrlimit(limit)
     if ceiling != resource.RLIM_INFINITY:
         soft, hard = min(soft, ceiling), min(hard, ceiling)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
+import functools
 import json
 import os
 import signal
@@ -103,8 +103,11 @@ class Hold:
 
 def _identity(pid: int) -> dict[str, Any]:
     """Return what tells a process from another of the same number elsewhere or later."""
-    space = ""
-    with contextlib.suppress(OSError):
-        space = os.readlink("/proc/self/ns/pid")  # noqa: PTH115  not a path
+    return {"pid": pid, "machine": machine(), "started": tree.started(pid)}
+
+
+@functools.cache
+def machine() -> str:
+    """Return what says whether a number of a process means the same one here."""
     boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    return {"pid": pid, "space": space, "boot": boot, "started": tree.started(pid)}
+    return f"{boot} {os.readlink('/proc/self/ns/pid')}"  # noqa: PTH115  not a path

@@ -2,124 +2,128 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import select
 import signal
 import socket
+import struct
 import sys
 import traceback
 
-from threads.runtime.sandbox.supervision import tree
+from threads.runtime.sandbox.supervision import record, tree
 from threads.runtime.sandbox.supervision.supervise import supervise
 
 STRAYS_AGAIN = 0.1
+SPARES = 2  # forked ahead, so that a command does not wait for it
 DEAF = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+PID = struct.Struct("!i")
 
 
 def serve(worker_pid: int) -> None:
-    """Fork a supervisor for each line that comes in by standard input."""
-    # The worker says when to stop; a signal meant for all of a service must not
-    # end the commands before the worker has decided about them.
+    """Keep supervisors waiting for the lines that come in by standard input."""
+    # The worker says when to stop; a signal meant for all of a service must not end
+    # the commands before the worker has decided about them. A handler, since what is
+    # ignored would stay ignored in the commands.
     for number in DEAF:
-        signal.signal(number, signal.SIG_IGN)
+        signal.signal(number, lambda *_: None)
     worker = os.pidfd_open(worker_pid)
     if os.getppid() != worker_pid:
         return
     tree.adopt_orphans()
+    record.machine()
     gc.freeze()
     Server(socket.socket(fileno=0), worker).loop()
+    signal.set_wakeup_fd(-1)
 
 
 class Server:
     def __init__(self, control: socket.socket, worker: int) -> None:
         self.control, self.worker = control, worker
+        self.spares: set[int] = set()
         self.supervisors: set[int] = set()
         self.strays = False
         self.leaving = False
-        self.woken, waker = socket.socketpair()
-        for end in (self.woken, waker):
+        self.taken, self.take = socket.socketpair(type=socket.SOCK_SEQPACKET)
+        self.woken, self.waker = socket.socketpair()
+        for end in (self.woken, self.waker, self.taken):
             end.settimeout(0.0)
-        self.waker = waker
         signal.signal(signal.SIGCHLD, lambda *_: None)
-        signal.set_wakeup_fd(waker.fileno(), warn_on_full_buffer=False)
+        signal.set_wakeup_fd(self.waker.fileno(), warn_on_full_buffer=False)
         self.poll = select.poll()
-        for fd in (control.fileno(), worker, self.woken.fileno()):
+        for fd in (worker, self.woken.fileno(), self.taken.fileno()):
             self.poll.register(fd, select.POLLIN)
+        self.poll.register(control.fileno(), 0)  # only that the worker closed it
 
     def loop(self) -> None:
         # Orphans of a killed supervisor come here, so it stays while one is at work.
         while self.supervisors or self.strays or not self.leaving:
-            ready = {
-                fd
-                for fd, _ in self.poll.poll(
-                    STRAYS_AGAIN * 1000 if self.strays else None
-                )
-            }
+            while len(self.spares) < SPARES and not self.leaving:
+                self.fork()
+            wait = STRAYS_AGAIN * 1000 if self.strays else None
+            ready = {fd for fd, _ in self.poll.poll(wait)}
+            if self.taken.fileno() in ready:
+                self.promote()
             if self.woken.fileno() in ready:
                 self.woken.recv(4096)
                 self.collect()
             if self.strays:
                 self.end_strays()
-            if self.control.fileno() in ready:
-                self.accept()
-            elif self.worker in ready:
+            if self.worker in ready or self.control.fileno() in ready:
                 self.leave()
 
-    def accept(self) -> None:
-        try:
-            word, fds, _, _ = socket.recv_fds(
-                self.control, 1, 1, socket.MSG_CMSG_CLOEXEC
-            )
-        except OSError:
-            word, fds = b"", []
-        if not word:
-            self.leave()
-        for fd in fds:
-            with socket.socket(fileno=fd) as line:
-                self.fork(line)
+    def promote(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                (pid,) = PID.unpack(self.taken.recv(PID.size))
+                if pid in self.spares:
+                    self.spares.discard(pid)
+                    self.supervisors.add(pid)
 
     def leave(self) -> None:
-        if not self.leaving:
-            self.leaving = True
-            self.poll.unregister(self.control)
-            self.poll.unregister(self.worker)
+        self.leaving = True
+        self.poll.unregister(self.control)
+        self.poll.unregister(self.worker)
+        self.promote()
+        tree.send(self.spares, signal.SIGKILL)
 
-    def fork(self, line: socket.socket) -> None:
+    def fork(self) -> None:
         pid = os.fork()
         if pid:
-            self.supervisors.add(pid)
+            self.spares.add(pid)
             return
         status = 1
         try:
             os.setsid()
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            for end in (self.control, self.woken, self.waker):
-                end.close()
-            supervise(line, self.worker)
+            self.wait_for_work()
             status = 0
         except BaseException:  # noqa: BLE001  said, and never back into the server's loop
             traceback.print_exc(file=sys.stderr)
         finally:
             os._exit(status)
 
+    def wait_for_work(self) -> None:
+        word, fds, _, _ = socket.recv_fds(self.control, 1, 1, socket.MSG_CMSG_CLOEXEC)
+        if word and fds:
+            self.take.send(PID.pack(os.getpid()))
+            supervise(socket.socket(fileno=fds[0]), self.worker)
+
     def collect(self) -> None:
-        try:
+        self.promote()
+        with contextlib.suppress(ChildProcessError):
             while pid := (ended := os.waitpid(-1, os.WNOHANG))[0]:
                 # One that did not end by itself may leave its command behind.
                 self.strays |= pid in self.supervisors and ended[1] != 0
                 self.supervisors.discard(pid)
-        except ChildProcessError:
-            return
+                self.spares.discard(pid)
 
     def end_strays(self) -> None:
+        own = self.supervisors | self.spares
         family = tree.below(os.getpid())
-        strays = {
-            pid
-            for pid, depth in family.items()
-            if depth == 1 and pid not in self.supervisors
-        }
+        strays = {pid for pid, depth in family.items() if depth == 1} - own
         for pid in strays:
             tree.kill(pid)
         tree.send(strays, signal.SIGKILL)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import json
 import os
@@ -14,7 +15,7 @@ from socket import socket
 from typing import Any
 
 from threads.runtime.sandbox.supervision import frames, record, tree
-from threads.runtime.sandbox.supervision.launch import Spec
+from threads.runtime.sandbox.supervision.launch import NOT_STARTED, NotStarted, Spec
 from threads.runtime.sandbox.supervision.line import Line
 from threads.runtime.sandbox.supervision.record import Hold
 from threads.runtime.sandbox.supervision.watch import Watch
@@ -69,7 +70,13 @@ def carry_out(spec: Spec, line: Line) -> dict[str, Any]:
 
 
 def run(spec: Spec, line: Line, hold: Hold) -> dict[str, Any]:
-    ended = Watch(spec, line, hold).see_out()
+    try:
+        watch = Watch(spec, line, hold)
+    except NotStarted as error:
+        words = base64.b64encode(str(error).encode()).decode()
+        ended = {**NOTHING, "exit_code": NOT_STARTED, "interrupted": False}
+        return {**ended, "key": spec.key, "head": words}
+    ended = watch.see_out()
     if not ended["interrupted"]:
         # Without room for the record the result is still worth telling.
         with contextlib.suppress(OSError):
@@ -98,17 +105,20 @@ def take_over(hold: Hold, line: Line) -> bool:
 def prepared(spec: Spec) -> Iterator[None]:
     """Make the folder for temporary files and give the command's user what is its own."""
     scratch = Path(spec.record_dir, record.SCRATCH)
-    shutil.rmtree(scratch, ignore_errors=True)
     if spec.scratch:
+        shutil.rmtree(scratch, ignore_errors=True)
         scratch.mkdir(mode=0o700)
-    if spec.uid is not None:
+    if os.geteuid() == 0:
+        # Root, too: without capabilities it is held to what it owns.
+        uid = spec.uid or 0
         if spec.scratch:
-            os.chown(scratch, spec.uid, spec.uid)
-        give(spec.workdir, spec.uid)
+            os.chown(scratch, uid, uid)
+        give(spec.workdir, uid)
     try:
         yield
     finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+        if spec.scratch:
+            shutil.rmtree(scratch, ignore_errors=True)
 
 
 def give(folder: str, uid: int) -> None:

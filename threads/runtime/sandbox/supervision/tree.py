@@ -8,36 +8,30 @@ import os
 import signal
 import time
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 
-PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 PR_SET_NO_NEW_PRIVS = 38
 # Fields of /proc/<pid>/stat, counted from the one behind the name.
 PARENT, STARTED = 1, 19
 PASSES = 50
 PATIENCE = 5.0
+OWN_END = 0.005
 
 libc = ctypes.CDLL(None, use_errno=True)
 
 
 def adopt_orphans() -> None:
     """Become the parent of every descendant that loses its own."""
-    _prctl(PR_SET_CHILD_SUBREAPER, 1)
+    _prctl(PR_SET_CHILD_SUBREAPER)
 
 
 def forbid_privileges() -> None:
     """Let nothing started from here gain rights by a set-uid program."""
-    _prctl(PR_SET_NO_NEW_PRIVS, 1)
+    _prctl(PR_SET_NO_NEW_PRIVS)
 
 
-def die_with_parent() -> None:
-    """Be killed when the parent dies; to be asked for after a change of user."""
-    _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-
-
-def _prctl(option: int, value: int) -> None:
-    if libc.prctl(option, value, 0, 0, 0):
+def _prctl(option: int) -> None:
+    if libc.prctl(option, 1, 0, 0, 0):
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))
 
@@ -45,9 +39,15 @@ def _prctl(option: int, value: int) -> None:
 def fields(pid: int) -> list[str]:
     """Return what /proc says of a process, from its state on; empty when it is gone."""
     try:
-        stat = Path(f"/proc/{pid}/stat").read_bytes()
+        file = os.open(f"/proc/{pid}/stat", os.O_RDONLY)
     except OSError:
         return []
+    try:
+        stat = os.read(file, 4096)
+    except OSError:
+        return []
+    finally:
+        os.close(file)
     # The name may hold spaces and brackets; the last bracket closes it.
     return stat[stat.rindex(b")") + 2 :].decode("ascii").split()
 
@@ -104,11 +104,14 @@ def reap() -> bool:
 
 def end(*, patience: float = PATIENCE) -> bool:
     """Kill and reap every descendant of this process; False where one would not die."""
-    until = time.monotonic() + patience
+    began = time.monotonic()
     # No child left means no descendant left: an orphan would be our child.
     while reap():
-        if time.monotonic() > until:
+        waited = time.monotonic() - began
+        if waited > patience:
             return False
-        kill(os.getpid())
-        time.sleep(0.001)
+        # What is ending by itself, as a sandbox does, needs no search for it.
+        if waited > OWN_END:
+            kill(os.getpid())
+        time.sleep(0.0005)
     return True

@@ -33,7 +33,9 @@ class Watch:
         self.abandoned = False
         self.kill_at = float("inf")
         self.looked = self.began
-        self.pid, self.out = launch.start(spec)
+        # Kept, since a Popen let go of collects the exit status.
+        self.process, self.out = launch.start(spec)
+        self.pid = self.process.pid
         self.child = os.pidfd_open(self.pid)
         self.poll = select.poll()
         for fd in (self.out, self.child, line.worker):
