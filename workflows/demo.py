@@ -31,8 +31,8 @@ FAULTY = "workflows/outcomes.py"
 RIGHT = "(1 + jitter)"
 WRONG = "(1 - jitter)"
 CONFIG = "[pytest]\npythonpath = .\naddopts = -q -p no:cacheprovider -p no:randomly\n"
-BEGUN = 'echo "begun $THREADWORK_STEP $THREADWORK_KEY" >> ../witness'
-ENDED = 'echo "ended $THREADWORK_STEP $THREADWORK_KEY" >> ../witness'
+BEGUN = 'echo "begun $THREADWORK_STEP $THREADWORK_KEY" >> witness'
+ENDED = 'echo "ended $THREADWORK_STEP $THREADWORK_KEY" >> witness'
 CHECKS = f"{BEGUN}; python -m pytest; status=$?; {ENDED}; exit $status"
 RECORD = f"""{BEGUN}
 for second in 1 2 3 4 5; do echo "writing the report ($second of 5)"; sleep 1; done

@@ -22,6 +22,7 @@ VICTIMS = ("conductor", "worker-steps", "worker-turns", "worker-jobs")
 START_SECONDS = 60
 PLAY_SECONDS = 110
 KILLS = 3
+LOOK_SECONDS = 0.7
 ENDED = frozenset(["completed", "failed", "cancelled"])
 
 
@@ -96,6 +97,7 @@ class Play:
         last: dict[str, Any] = {}
 
         def ended() -> bool:
+            waiting.until(lambda: False, seconds=LOOK_SECONDS)  # leave the cores to it
             last.update(self.wf("show", run))
             self.show(last)
             self.act(run, last)
@@ -129,7 +131,7 @@ class Play:
 
     def lines(self, run: str) -> Iterator[tuple[str, str, str]]:
         """Yield what the commands themselves wrote down: begun or ended, step, key."""
-        witness = self.data / "workspaces" / run / "witness"
+        witness = self.data / "workspaces" / run / "work" / "witness"
         if witness.exists():
             for text in witness.read_text().splitlines():
                 said, name, key = text.split(" ", 2)
