@@ -14,7 +14,7 @@ from django.conf import settings
 
 from project import env
 from project.embedded import postgres
-from tests import factories
+from tests import factories, hands
 from threads import tenancy
 from threads.models import House
 
@@ -102,3 +102,12 @@ def carol(house: House) -> Any:
 def dave(db: None) -> Any:
     """A person of another house."""
     return factories.member(tenancy.open_house("away", name="Away"), "dave")
+
+
+@pytest.fixture
+def calls(settings: Any) -> hands.Calls:
+    """The function that `work` steps call, fresh for each test."""
+    settings.CALLS = {"work": "tests.hands.called"}
+    hands.called.seen.clear()
+    hands.called.faults = 0
+    return hands.called

@@ -234,9 +234,11 @@ def gate_decided(*, gate: Gate, thread: LockedThread, **kwargs: Any) -> None:
 def finish(thread: LockedThread, wait: RunThread, back: Back) -> bool:
     """Emit the step's event, clear the wait, record the step and let the run go on.
 
-    Inside the writer's locked thread. A late or repeated finisher finds the event
-    emitted and the key gone, and changes nothing.
+    Inside the writer's locked thread. A late or repeated finisher finds the key gone
+    and changes nothing.
     """
+    if not journal.unpark(wait.run_id, key=wait.await_key):
+        return False
     run = Run.objects.get(pk=wait.run_id)
     step = selectors.step_at(run.plan_id, run.position)
     tries = run.cancel_asked_at is None and not back.final
@@ -264,7 +266,7 @@ def finish(thread: LockedThread, wait: RunThread, back: Back) -> bool:
             else {}
         ),
     )
-    if not moved or not journal.unpark(run.pk, key=wait.await_key):
+    if not moved:
         return False
     close_step(run, back)
     points.reached("finish.written")
