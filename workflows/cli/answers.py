@@ -52,8 +52,8 @@ def reply(out: Out, options: Options) -> None:
         )
         return
     Tail(out, thread, after=spoken.number - 1).show_new()
-    if spoken.understood is None and open_gate(run) is not None:
-        out.notice("The question is still open.")
+    if spoken.understood is None and run.state == Run.State.WAITING:
+        out.notice(documents.run_line(run)["reason"].capitalize() + ", still.")
 
 
 def decide(out: Out, options: Options) -> None:
@@ -77,9 +77,7 @@ def decide(out: Out, options: Options) -> None:
         out.document(document)
     elif decided.outcome:
         short = documents.short(run.pk)
-        out.say(
-            f"“{decided.title}” is {decided.get_outcome_display()}: {short} goes on."
-        )
+        out.say(f"“{decided.title}” is {decided.outcome}: {short} goes on.")
     else:
         out.say("Counted; more answers are needed.")
 

@@ -8,10 +8,12 @@ from uuid import UUID
 from rich.table import Table
 from rich.text import Text
 
+from threads.models import Gate
 from workflows import documents
 from workflows.cli.moments import clock
 from workflows.cli.output import Out, safe
 
+HOW_TO_ANSWER = "Answer with `manage.py wf reply {run} TEXT`."
 HEAD, TAIL = 12, 24  # lines of a long entry that are shown
 AUTHORS = {"system": "dim", "bot": "cyan", "person": "bold green"}
 BODIES = {
@@ -31,17 +33,28 @@ SIGNALS = {
 class Tail:
     """The end of a thread: what has been shown, and the entries after it."""
 
-    def __init__(self, out: Out, thread: UUID, *, after: int = 0) -> None:
+    def __init__(
+        self, out: Out, thread: UUID, *, after: int = 0, hint: str = ""
+    ) -> None:
         self.out = out
         self.thread = thread
         self.after = after
+        self.hint = hint
 
     def show_new(self) -> None:
         """Show what came since the last look."""
         found = documents.thread_lines(self.thread, entries=None, after=self.after)
         for entry in found["entries"]:
-            self.out.live(drawn(entry, pretty=self.out.pretty))
+            self.out.live.print(drawn(entry, pretty=self.out.live.is_terminal))
+            if self.hint and self.out.live.is_terminal and self.asks(entry["number"]):
+                self.out.notice(self.hint)
             self.after = entry["number"]
+
+    def asks(self, number: int) -> bool:
+        """Say whether the entry is a question that is still open."""
+        return Gate.objects.filter(
+            thread=self.thread, opened_number=number, state=Gate.State.OPEN
+        ).exists()
 
 
 def drawn(entry: dict[str, Any], *, pretty: bool) -> Table | Text:
@@ -51,7 +64,7 @@ def drawn(entry: dict[str, Any], *, pretty: bool) -> Table | Text:
     body = spoken(entry)
     at = Text(clock(entry["created_at"]), style="dim")
     if not pretty:
-        return Text.assemble(at, "  ", name, ": ", indented(body.plain))
+        return Text.assemble(at, "  ", name, ":", indented(body.plain))
     row = Table.grid(padding=(0, 2), pad_edge=False)
     row.add_column(no_wrap=True)
     row.add_column(no_wrap=True, min_width=8)
@@ -82,5 +95,5 @@ def shortened(words: str) -> str:
 def indented(words: str) -> str:
     lines = words.splitlines()
     if len(lines) < 2:
-        return words
+        return f" {words}"
     return "".join(f"\n    {line}" for line in lines)

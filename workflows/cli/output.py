@@ -54,14 +54,15 @@ class Out:
     def notice(self, words: str) -> None:
         self.aside.print(words)
 
-    def live(self, words: Any) -> None:
-        """Print a line as it comes: beside the document where there is to be one."""
-        (self.aside if self.as_json else self.console).print(words)
+    @property
+    def live(self) -> Console:
+        """Where lines go as they come: beside the document where there is to be one."""
+        return self.aside if self.as_json else self.console
 
     def table(self, titles: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
         """Print rows under titles; the last column takes what room is left."""
         frame = box.SIMPLE_HEAD if self.pretty else None
-        table = Table(box=frame, pad_edge=False, header_style="bold")
+        table = Table(box=frame, pad_edge=False, show_edge=False, header_style="bold")
         for title in titles:
             last = title == titles[-1]
             table.add_column(title, no_wrap=not last, overflow="fold")

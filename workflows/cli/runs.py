@@ -11,7 +11,7 @@ from threads.models import House
 from workflows import documents, pulses, services, why
 from workflows.cli import acting, values
 from workflows.cli.commands import Commands, Options
-from workflows.cli.entries import Tail
+from workflows.cli.entries import HOW_TO_ANSWER, Tail
 from workflows.cli.following import EXITS, NOT_ENDED, Watcher
 from workflows.cli.moments import ago, span, took
 from workflows.cli.output import Out, safe, state
@@ -102,14 +102,14 @@ def watch(
     out: Out, run: Run, *, seconds: float | None, follow: bool, after: int = 0
 ) -> tuple[str, int]:
     """Wait for a run, showing its thread if asked; return its state and exit status."""
-    thread = RunThread.objects.get(run=run).thread_id
-    tail = Tail(out, thread, after=after)
+    short = documents.short(run.pk)
+    hint = HOW_TO_ANSWER.format(run=short)
+    tail = Tail(out, RunThread.objects.get(run=run).thread_id, after=after, hint=hint)
     try:
         watcher = Watcher(out, run.pk)
         each = tail.show_new if follow else None
         ended = watcher.until_ended(seconds=seconds, each=each)
     except KeyboardInterrupt:
-        short = documents.short(run.pk)
         out.notice(
             f"\nThe run goes on. Come back with `manage.py wf show {short} --follow`."
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 from typing import Any
 
@@ -11,12 +12,13 @@ from threads import text
 from workflows import documents, why
 from workflows.cli import acting, values
 from workflows.cli.commands import Commands, Options
-from workflows.cli.entries import drawn
-from workflows.cli.moments import ago, took
+from workflows.cli.entries import HOW_TO_ANSWER, drawn
+from workflows.cli.moments import ago, clock, took
 from workflows.cli.output import Out, safe, state
 from workflows.cli.runs import watch
 
 MOST = 1_000_000
+WORD = re.compile(r"\w")
 
 
 def add(commands: Commands) -> None:
@@ -71,7 +73,8 @@ def picture(out: Out, document: dict[str, Any], *, reason: str) -> None:
         for attempt in document["attempt_log"]:
             out.say(Text(attempt_words(attempt, now=now), style="dim"))
     for event in document["events"]:
-        out.say(Text(f"event {event['name']} {event['emitted_at']}", style="dim"))
+        at = clock(event["emitted_at"])
+        out.say(Text(f"event {event['name']}, {at}", style="dim"))
     out.say()
     left = document["thread"]["entries_left"]
     if left:
@@ -99,9 +102,13 @@ def headline(out: Out, document: dict[str, Any], *, reason: str) -> None:
     out.say(safe(", ".join(facts)))
     waits = document["waiting_for"]
     words = waits["words"] if waits else reason[:1].upper() + reason[1:]
+    if document["failure"]:
+        words = f"Failed at {reason}"
     if words:
         style = "bold red" if document["state"] == "failed" else "bold yellow"
         out.say(Text(safe(words).plain, style=style))
+    if waits and waits["kind"] == "gate":
+        out.say(Text(HOW_TO_ANSWER.format(run=document["short"]), style="dim"))
 
 
 def step_row(step: dict[str, Any], *, now: datetime) -> list[Any]:
@@ -122,7 +129,8 @@ def result_words(result: dict[str, Any] | None) -> str:
     """Say in a few words what a step left: the end of what it wrote, or who answered."""
     match result:
         case {"output": str(output)} if output.strip():
-            return output.strip().splitlines()[-1]
+            lines = output.strip().splitlines()
+            return next((w for w in reversed(lines) if WORD.search(w)), lines[-1])
         case {"by": str(by), "reply": reply} if by:
             return f"{by}: {reply}" if reply else by
         case {"until": str(until)}:
