@@ -47,9 +47,8 @@ def test_the_mapping_says_what_a_run_waits_on(house):
         assert wait.await_key == f"wf.step.done:{wait.run_id}:0"
         assert wait.worker_bot.handle == "runner"
         assert wait.queue == "steps"
-    assert (
-        time.await_turn is time.await_gate is gate.await_turn is turn.await_gate is None
-    )
+    assert [time.await_turn, time.await_gate] == [None, None]
+    assert [gate.await_turn, turn.await_gate] == [None, None]
 
 
 def test_a_settled_run_waits_for_nothing(run):
