@@ -1,8 +1,23 @@
+"""The one map of the site."""
+
 from __future__ import annotations
 
 from django.contrib import admin
-from django.urls import path
+from django.contrib.auth.views import LogoutView
+from django.urls import include, path
 
+from project import health
+from threads.views import SignIn, one_time
+
+admin.site.site_header = admin.site.site_title = "Threadwork"
+admin.site.index_title = "Admin"
 urlpatterns = [
+    path("", include("workflows.urls")),
+    path("", include("threads.urls")),
+    path("sign-in/", SignIn.as_view(), name="sign-in"),
+    path("sign-in/<str:uidb64>/<str:token>/", one_time, name="one-time"),
+    path("sign-out/", LogoutView.as_view(), name="sign-out"),
     path("admin/", admin.site.urls),
+    path("healthz", health.healthz, name="healthz"),
+    path("readyz", health.readyz, name="readyz"),
 ]

@@ -1,0 +1,326 @@
+"""A run as its page shows it: words and choices, made before the template."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from threads import access as thread_access
+from threads import shown
+from threads.access import RANK
+from threads.models import Gate, Member
+from threads.pages import digest
+from threads.phrases import seconds
+from threads.text import one_line
+from workflows import access, documents, selectors, why
+from workflows.models import Run, RunThread, Workflow
+
+ENTRIES = 500
+STATES = {
+    "pending": "pending",
+    "running": "running",
+    "sleeping": "asleep",
+    "waiting": "waiting",
+    "completed": "completed",
+    "failed": "failed",
+    "cancelled": "cancelled",
+    "skipped": "skipped",
+}
+KINDS = {
+    "run_command": "command",
+    "dispatch_task": "bot",
+    "human_gate": "question",
+    "sleep": "sleep",
+    "call": "call",
+    "query": "query",
+    "wait_for_event": "event",
+}
+TRIGGERS = {
+    "manual": "by hand",
+    "api": "by the API",
+    "schedule": "by its schedule",
+    "webhook": "by a webhook",
+    "event": "by an event",
+    "mention": "by a mention",
+    "retry": "to retry another run",
+    "run": "by another run",
+}
+
+
+@dataclass(frozen=True)
+class Chip:
+    """A state as a word, an icon and a colour."""
+
+    look: str
+    words: str
+
+    @property
+    def icon(self) -> str:
+        return "waiting" if self.look == "asking" else self.look
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step in the slim timeline."""
+
+    name: str
+    chip: Chip
+    kind: str
+    again: str = ""
+    took: str = ""
+    entry: int = 0
+
+
+@dataclass(frozen=True)
+class Marks:
+    """What each part of the page stands for; a part is drawn again when it changed."""
+
+    head: str
+    steps: str
+    ask: str
+    moves: str
+    reply: str
+
+    @property
+    def all(self) -> str:
+        return digest(self.head, self.steps, self.ask, self.moves, self.reply)
+
+
+@dataclass(frozen=True)
+class Shown:
+    """Everything the run page says."""
+
+    run: Run
+    doc: dict[str, Any]
+    chip: Chip
+    why: str
+    steps: list[Step]
+    lines: list[shown.Line]
+    ask: shown.Ask | None
+    may_act: bool
+    role: str
+
+    @property
+    def active(self) -> bool:
+        return self.run.state in Run.ACTIVE
+
+    @property
+    def stopping(self) -> bool:
+        return self.active and self.run.cancel_asked_at is not None
+
+    @property
+    def may_speak(self) -> bool:
+        """Tell whether the reply box stands; a question for words has its own."""
+        words = (
+            self.ask is not None and self.ask.yours and self.ask.gate.kind == "reply"
+        )
+        return self.active and self.may_act and not words
+
+    @property
+    def every(self) -> str:
+        return "every 2s" if self.active else "every 60s"
+
+    @property
+    def took(self) -> str:
+        return took(self.doc["started_at"], self.doc["finished_at"])
+
+    @property
+    def trigger(self) -> str:
+        return TRIGGERS.get(self.run.trigger, "")
+
+    @property
+    def done(self) -> list[Step]:
+        return [step for step in self.steps if step.chip.look == "completed"]
+
+    @property
+    def last(self) -> int:
+        entries = self.doc["thread"]["entries"]
+        return entries[-1]["number"] if entries else 0
+
+    @property
+    def seen(self) -> str:
+        return digest(self.marks.all, self.last)
+
+    @property
+    def marks(self) -> Marks:
+        run = self.run
+        return Marks(
+            head=digest(self.chip, self.why, run.failure, self.doc["attempts"]),
+            steps=digest(self.doc["steps"]),
+            ask=self.ask.seen if self.ask else "",
+            moves=digest(self.active, self.stopping, self.may_act),
+            reply=digest(self.may_speak, self.active),
+        )
+
+
+def run(user: Any, run: Run, *, whole: bool = False) -> Shown:
+    """Return the run as this person sees it."""
+    doc = documents.run(run, entries=None if whole else ENTRIES)
+    member = thread_access.membership(user, run.house_id)
+    ask = open_ask(user, UUID(doc["thread"]["id"]), member)
+    kinds = {step["instruction"]: step["kind"] for step in doc["steps"]}
+    bot = RunThread.objects.values_list("worker_bot__name", flat=True).get(run=run)
+    return Shown(
+        run=run,
+        doc=doc,
+        chip=chip_of(doc, ask, bot),
+        why=sentence(run, doc),
+        steps=list(steps(doc)),
+        lines=shown.lines(doc["thread"]["entries"], kinds=kinds, bot=bot),
+        ask=ask,
+        may_act=RANK[member.role] >= RANK["member"],
+        role=member.role,
+    )
+
+
+def open_ask(user: Any, thread: UUID, member: Member) -> shown.Ask | None:
+    rows = Gate.objects.filter(thread=thread, state=Gate.State.OPEN)
+    gate = rows.prefetch_related("answers").first()
+    return shown.ask(gate, member, user=user) if gate else None
+
+
+def sentence(run: Run, doc: Mapping[str, Any]) -> str:
+    waits = doc["waiting_for"]
+    return waits["words"] if waits else why.in_words(run)
+
+
+def chip_of(doc: Mapping[str, Any], ask: shown.Ask | None, bot: str) -> Chip:
+    if doc["state"] != "waiting":
+        return Chip(doc["state"], STATES.get(doc["state"], doc["state"]))
+    if ask is not None:
+        return Chip(
+            "asking", "waiting for you" if ask.yours else f"waiting for {ask.who}"
+        )
+    return Chip("waiting", f"waiting for {bot}")
+
+
+def steps(doc: Mapping[str, Any]) -> Iterator[Step]:
+    """Yield the steps, each with the entry that its instruction is."""
+    told = [e for e in doc["thread"]["entries"] if e["kind"] == "instruction"]
+    for step in doc["steps"]:
+        entry = next((e for e in told if e["body"] == step["instruction"]), None)
+        if entry is not None:
+            told = told[told.index(entry) + 1 :]
+        tries = f"{step['attempts']} attempts" if step["attempts"] > 1 else ""
+        asking = step["kind"] == "human_gate" and step["state"] == "waiting"
+        look = "asking" if asking else step["state"]
+        yield Step(
+            name=step["name"],
+            chip=Chip(look, STATES.get(step["state"], step["state"])),
+            kind=KINDS.get(step["kind"], step["kind"]),
+            again=tries,
+            took=took(step["started_at"], step["finished_at"]),
+            entry=entry["number"] if entry else 0,
+        )
+
+
+def took(began: str | None, ended: str | None) -> str:
+    """Say how long something took, in the two largest units that matter."""
+    if not began or not ended:
+        return ""
+    span = datetime.fromisoformat(ended) - datetime.fromisoformat(began)
+    whole = int(span.total_seconds())
+    if whole < 1:
+        return ""
+    for size, small, unit, rest in (
+        (86_400, 3600, "d", "h"),
+        (3600, 60, "h", "min"),
+        (60, 1, "min", "s"),
+    ):
+        if whole >= size:
+            more = whole % size // small
+            return (
+                f"{whole // size} {unit} {more} {rest}"
+                if more
+                else (f"{whole // size} {unit}")
+            )
+    return seconds(whole)
+
+
+def kept_by_retry(page: Shown) -> list[str]:
+    """Return the names of the steps that a retry would not do again."""
+    names = [step["name"] for step in selectors.plan_steps(page.run.plan_id)]
+    failure = page.run.failure
+    if not failure or failure["step"] not in names:
+        return []
+    return names[: names.index(failure["step"])]
+
+
+def names(user: Any) -> dict[tuple[str, str], str]:
+    """Return workflows' names by house and slug, deleted ones included."""
+    rows = Workflow.objects.filter(house__in=thread_access.houses(user))
+    ordered = rows.order_by("created_at").values_list("house__slug", "slug", "name")
+    return {(house, slug): name for house, slug, name in ordered}
+
+
+def choices(user: Any) -> list[tuple[str, str]]:
+    """Return the workflows that the run list can be narrowed to."""
+    return sorted({(slug, name) for (_, slug), name in names(user).items()})
+
+
+def outline(workflow: Workflow) -> list[tuple[str, str]]:
+    """Return each step's name and what it does, in a few words."""
+    return [
+        (step["name"], one_line(str(said_by(step)), 100)) for step in workflow.steps
+    ]
+
+
+def said_by(step: Mapping[str, Any]) -> object:
+    for field in ("command", "prompt", "function", "until"):
+        if step.get(field):
+            return step[field]
+    if "seconds" in step:
+        return f"sleep {step['seconds']} s"
+    return KINDS.get(step["kind"], step["kind"])
+
+
+def rows(user: Any, lines: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return lines of runs with names and chips, in a constant number of queries."""
+    found = list(lines)
+    called = names(user)
+    ids = [line["id"] for line in found if line["state"] == "waiting"]
+    asking = {
+        str(pk)
+        for pk in RunThread.objects.filter(
+            run__in=ids, awaiting=True, await_kind=RunThread.Kind.GATE
+        ).values_list("pk", flat=True)
+    }
+    return [
+        {
+            **line,
+            "name": called.get((line["house"], line["workflow"]), line["workflow"]),
+            "chip": Chip(
+                "asking" if line["id"] in asking else line["state"],
+                STATES.get(line["state"], line["state"]),
+            ),
+            "took": took(line["started_at"], line["finished_at"]),
+        }
+        for line in found
+    ]
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """A question in the inbox and the run that asks it."""
+
+    ask: shown.Ask
+    run: UUID | None
+    workflow: str
+
+
+def inbox(user: Any, *, limit: int = 50) -> list[Waiting]:
+    """Return what waits for the user's houses: theirs to answer first."""
+    asks = shown.asks(user, shown.open_gates(user)[:limit])
+    threads = [ask.gate.thread_id for ask in asks]
+    found = RunThread.objects.filter(thread__in=threads, run__in=access.runs(user))
+    runs = {
+        thread: (run, name)
+        for thread, run, name in found.values_list(
+            "thread", "run", "run__workflow__name"
+        )
+    }
+    waiting = [Waiting(ask, *runs.get(ask.gate.thread_id, (None, ""))) for ask in asks]
+    return sorted(waiting, key=lambda one: bool(one.ask.bar))
