@@ -11,6 +11,7 @@ from threads import text
 UNFINISHED = re.compile(
     r"\x1b(?:\[[0-?]*[ -/]*|[\]PX^_][^\x07\x1b]{0,4096}\x1b?|[ -/]*)\Z"
 )
+CUT = re.compile(r"\x1b\[[0-?]*[ -/]*\Z")
 LONGEST = 4200
 BACK = re.compile(r"\r+(\n?)")
 
@@ -67,7 +68,7 @@ def readable(words: str) -> str:
 
 
 def inert(words: str) -> str:
-    return text.ESCAPE.sub("", text.clean(words))
+    return text.ESCAPE.sub("", CUT.sub("", text.clean(words)))
 
 
 def last_state(line: str) -> str:

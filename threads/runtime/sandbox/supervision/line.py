@@ -19,6 +19,7 @@ class Line:
         self.worker = worker  # pidfd: a forked copy of our socket hides the end of file
         self.frames = frames.Frames()
         self.backlog = bytearray()
+        self.early: list[tuple[bytes, bytes]] = []
         self.gone = False
 
     @property
@@ -28,10 +29,14 @@ class Line:
     def spec(self) -> Spec | None:
         """Wait for what to run; None where the worker went away first."""
         while self.wait(None):
-            for kind, payload in self.read():
-                if kind == frames.SPEC:
-                    return Spec.load(payload)
+            if heard := self.read():
+                self.early = heard[1:]
+                return Spec.load(heard[0][1])
         return None
+
+    def stopped(self) -> bool:
+        """Return whether the worker wants no command any more before one began."""
+        return bool(self.early or self.read()) or self.gone
 
     def wait(self, seconds: float | None) -> bool:
         """Wait for a word of the worker; False where it is gone."""

@@ -60,6 +60,8 @@ def carry_out(spec: Spec, line: Line) -> dict[str, Any]:
         hold.sign()
         if finished := record.read(folder, spec.key):
             return {**finished, "adopted": True}
+        if line.stopped():
+            return {**NOTHING, "key": spec.key}
         record.forget(folder)
         with prepared(spec):
             line.tell(frames.BEGUN, b"")
@@ -96,7 +98,7 @@ def take_over(hold: Hold, line: Line) -> bool:
         if waited > EVICTION and not killed:
             hold.end_holder()
             killed = True
-        if line.read() or line.gone:  # a stop: nothing has begun
+        if line.stopped():
             return False
     return not hold.outdated()
 
