@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -92,7 +93,7 @@ class Stack:
         """Start roles and wait until each has a pulse."""
         self.start(*names, **env)
         for name in names:
-            self.wait(lambda name=name: self.beats(name), 40, f"{name} has no pulse")
+            self.wait(partial(self.beats, name), 40, f"{name} has no pulse")
 
     def beats(self, name: str) -> bool:
         role = name.partition(".")[0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import time
+from uuid import UUID
 
 from tests import drive, factories
 from tests.conftest import Database
@@ -41,11 +42,11 @@ def under_fire(stack: Stack, server: Database, *, runs: int, seconds: float) -> 
     return kills
 
 
-def settled(runs: list[object]) -> bool:
+def settled(runs: list[UUID]) -> bool:
     return not Run.objects.filter(pk__in=runs).active().exists()
 
 
-def assert_once(stack: Stack, runs: list[object]) -> None:
+def assert_once(stack: Stack, runs: list[UUID]) -> None:
     """Check rows and witness: each step once, but for those in flight at a kill."""
     assert set(Run.objects.filter(pk__in=runs).values_list("state", flat=True)) == {
         "completed"

@@ -13,7 +13,7 @@ from threads import services as thread_services
 from threads.liveness import ORPHANED
 from threads.locking import locked
 from threads.models import Gate, Turn
-from workflows import journal, notify, phrases, seams
+from workflows import notify, phrases, seams, settling
 from workflows.models import Run, RunThread
 
 PATIENCE = 2.0  # seconds a ready row may stay unclaimed before it gets another ticket
@@ -46,18 +46,18 @@ def reclaim(run_id: UUID) -> bool:
         return False
     with locked(wait.thread_id) as thread:
         run = Run.objects.select_related("workflow", "workflow__house").get(pk=run_id)
-        if run.state != Run.State.RUNNING or not journal.reclaim(thread, run):
+        if run.state != Run.State.RUNNING or not settling.reclaim(thread, run):
             return False
         pending = Q(state=Run.State.PENDING)
         if run.cancel_asked_at is not None:
             return seams.cancel_settled(thread, run, guard=pending)
-        failure = journal.died_too_often(run)
+        failure = settling.died_too_often(run)
         if failure is None:
             points.reached("reclaim.written")
             post.post_ticket("workflows.advance", run.pool, run.pk, queue=run.pool)
             return True
         notify.failed(run, failure)
-        return journal.settle(
+        return settling.settle(
             thread,
             run,
             state=Run.State.FAILED,

@@ -10,172 +10,37 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
-from uuid import UUID
 
 from django.db.models import JSONField, Q, Value
 from django.db.models.functions import Coalesce, Now
 
-from threads import gates, points, post
-from threads import phrases as thread_phrases
-from threads import services as thread_services
-from threads.locking import LockedThread, locked
-from threads.models import Bot, Entry, Gate, Turn
-from workflows import journal, moments, notify, outcomes, phrases, plan, selectors, why
-from workflows.journal import Held, Park
+from threads import points, post
+from threads.locking import LockedThread
+from threads.models import Gate, Turn
+from workflows import journal, outcomes, phrases, plan, selectors, settling, why
+from workflows.journal import Park
 from workflows.models import Checkpoint, Event, Run, RunThread
+from workflows.sending import (
+    Fenced,
+    again,
+    ask_people,
+    done_event,
+    fall_asleep,
+    send,
+    sleep_on_it,
+    step_key,
+)
 
-
-class Fenced(Exception):
-    """The run is no longer in this worker's hands; everything it began is undone."""
-
-
-def step_key(run: UUID, position: int, iteration: int) -> str:
-    """Return the idempotency key of one execution of a step, stable over its tries."""
-    again = f":{iteration}" if iteration > 1 else ""
-    return f"{run}:{position}{again}"
-
-
-def done_event(run: UUID, position: int, iteration: int) -> str:
-    return f"wf.step.done:{step_key(run, position, iteration)}"
-
-
-def send(
-    held: Held, step: plan.RunCommand | plan.DispatchTask, ask: Mapping[str, Any]
-) -> None:
-    """Post the instruction, ask the bot for a turn and park the run: one transaction.
-
-    Raises Fenced where the run was taken over; nothing is written then.
-    """
-    key = done_event(held.id, held.position, held.iteration)
-    with locked(held.thread) as thread:
-        entry = instruct(thread, step.name, ask["instruction"])
-        bot = Bot.objects.select_related("house").get(pk=held.bot)
-        command = isinstance(step, plan.RunCommand)
-        turn, _ = thread_services.ask_for_turn(
-            thread,
-            bot=bot,
-            ask=thread_services.Ask(
-                what=Turn.What.COMMAND if command else Turn.What.PROMPT,
-                instruction=ask["instruction"],
-                key=step_key(held.id, held.position, held.iteration),
-                subject=key,
-                needs="command" if command else bot.runtime,
-                root=ask["root"],
-                spec=ask["spec"],
-            ),
-        )
-        taken, _ = journal.park(held, Park("turn", key, turn=turn.pk))
-        if not taken:
-            raise Fenced
-        journal.open_step(
-            held,
-            name=step.name,
-            kind=step.kind,
-            state=Checkpoint.State.WAITING,
-            instruction=ask["instruction"],
-            entry=entry,
-        )
-        points.reached("send.written")
-
-
-def instruct(thread: LockedThread, step: str, words: str) -> int:
-    return thread.append(words, kind=Entry.Kind.INSTRUCTION, data={"step": step})
-
-
-def ask_people(held: Held, step: plan.HumanGate, prompt: str) -> None:
-    """Post the question, open its gate and park the run: one transaction."""
-    key = done_event(held.id, held.position, held.iteration)
-    with locked(held.thread) as thread:
-        entry = instruct(thread, step.name, prompt)
-        gate = gates.open_gate(
-            thread,
-            gates.Question(
-                subject=key,
-                title=step.name,
-                prompt=prompt,
-                kind=step.answer,
-                iteration=held.iteration,
-                who=tuple(step.who),
-                approvals=step.approvals,
-                not_starter=step.not_starter,
-                starter=held.started_by,
-                choices=tuple(step.choices),
-                deadline=step.deadline,
-                on_deadline=step.on_deadline,
-            ),
-            number=entry,
-        )
-        taken, _ = journal.park(held, Park("gate", key, gate=gate.pk))
-        if not taken:
-            raise Fenced
-        journal.open_step(
-            held,
-            name=step.name,
-            kind=step.kind,
-            state=Checkpoint.State.WAITING,
-            instruction=prompt,
-            entry=entry,
-        )
-        notify.waiting(held.id, prompt)
-        points.reached("gate.written")
-
-
-def fall_asleep(held: Held, step: plan.Step, seconds: float, words: str) -> None:
-    """Say for how long, and park the run on its due time: one transaction."""
-    key = done_event(held.id, held.position, held.iteration)
-    with locked(held.thread) as thread:
-        taken, until = journal.park(held, Park("time", key, seconds=seconds))
-        if not taken or until is None:
-            raise Fenced
-        entry = instruct(thread, step.name, words)
-        journal.open_step(
-            held,
-            name=step.name,
-            kind=step.kind,
-            state=Checkpoint.State.SLEEPING,
-            instruction=words,
-            entry=entry,
-            result={"until": moments.stamp(until)},
-        )
-        points.reached("sleep.written")
-
-
-def sleep_on_it(
-    held: Held, step: plan.Step, ended: journal.Ended, delay: float
-) -> None:
-    """Put the due time of a step's next try on the row: one transaction."""
-    key = done_event(held.id, held.position, held.iteration)
-    with locked(held.thread) as thread:
-        taken, _ = journal.park(held, Park("time", key, seconds=delay))
-        if not taken:
-            raise Fenced
-        held.step_tries += 1
-        for line in ended.lines:
-            thread.append(line.body, kind=line.kind, data=line.data)
-        again(thread, step, delay=delay, number=held.step_tries, reason=ended.error)
-        journal.open_step(
-            held,
-            name=step.name,
-            kind=step.kind,
-            state=Checkpoint.State.SLEEPING,
-            instruction=ended.instruction,
-            error=ended.error,
-        )
-
-
-def again(
-    thread: LockedThread, step: plan.Step, *, delay: float, number: int, reason: str
-) -> None:
-    limit = step.retries.limit + 1 if step.retries else 1
-    thread.append(
-        phrases.TRY_AGAIN.format(
-            step=step.name,
-            delay=thread_phrases.seconds(delay),
-            number=number,
-            limit=limit,
-            reason=reason,
-        )
-    )
+__all__ = [
+    "Fenced",
+    "ask_people",
+    "done_event",
+    "fall_asleep",
+    "finish",
+    "send",
+    "sleep_on_it",
+    "step_key",
+]
 
 
 @dataclass(frozen=True)
@@ -331,7 +196,7 @@ def cancel_settled(thread: LockedThread, run: Run, *, guard: Q) -> bool:
         if reason
         else phrases.CANCELLED.format(who=who or "System")
     )
-    return journal.settle(
+    return settling.settle(
         thread, run, state=Run.State.CANCELLED, guard=guard, words=words
     )
 

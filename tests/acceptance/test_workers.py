@@ -34,7 +34,7 @@ def held(run: Run) -> Turn | None:
 
 def worker_of(stack: Stack, turn: Turn) -> str:
     """Return the name of the worker whose process holds the turn."""
-    pulse = Pulse.objects.get(pk=turn.holder)
+    pulse = Pulse.objects.get(pk=turn.holder or 0)
     names = [name for name in stack.started if name.startswith("turns")]
     (name,) = (n for n in names if pulse.process in stack.family(stack.started[n].pid))
     return name

@@ -9,7 +9,7 @@ from tests import drive, factories, hands
 from threads import liveness, services
 from threads.locking import locked
 from threads.models import Entry, Thread, Turn, TurnMessage
-from workflows import journal, seams
+from workflows import journal, seams, settling
 from workflows.engine import advance, claims
 from workflows.journal import Ended, Held, Line, Park
 from workflows.models import Attempt, Checkpoint, Event, Run, RunThread

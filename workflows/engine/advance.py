@@ -23,6 +23,7 @@ from workflows import (
     plan,
     seams,
     selectors,
+    settling,
     templating,
 )
 from workflows.engine import calls, claims, rendering
@@ -223,7 +224,7 @@ def settle(held: Held, past: list[outcomes.Past]) -> None:
         if run.cancel_asked_at is not None:
             seams.cancel_settled(thread, run, guard=held.fence())
             return
-        settled = journal.settle(
+        settled = settling.settle(
             thread,
             run,
             state=Run.State.FAILED if failure else Run.State.COMPLETED,
@@ -249,7 +250,7 @@ def refuse(held: Held, reason: str) -> None:
     failure = {"step": str(stored.get("name", held.position)), "reason": reason}
     with locked(held.thread) as thread:
         run = Run.objects.select_related("workflow", "workflow__house").get(pk=held.id)
-        settled = journal.settle(
+        settled = settling.settle(
             thread,
             run,
             state=Run.State.FAILED,

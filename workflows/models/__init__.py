@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 from workflows.models.recipes import Plan, Slot, Workflow
-from workflows.models.runs import Attempt, Checkpoint, Run, RunKey, RunThread, Seat
+from workflows.models.runs import Run, RunKey, Seat
+from workflows.models.steps import Attempt, Checkpoint, RunThread
 from workflows.models.triggers import Event
 
 __all__ = [
