@@ -21,32 +21,44 @@ def shell() -> Iterator[Child]:
     waiting.until(lambda: child.process is None or child.died(), seconds=5)
 
 
-def run(child: Child, script: str) -> list[str]:
+def run(child: Child, script: str) -> None:
     child.argv = ["/bin/sh", "-c", script]
     child.start()
-    return child.lines()
+
+
+def output(child: Child) -> list[str]:
+    """Return all that the child writes until its end."""
+    lines: list[str] = []
+
+    def ended() -> bool:
+        lines.extend(child.lines())
+        return child.died()
+
+    assert waiting.until(ended, seconds=10)
+    return lines + child.last_lines()
 
 
 def test_lines_come_whole_and_the_last_one_without_its_end(shell):
-    lines = run(shell, "printf 'one\\ntw'; printf 'o\\nthree'")
-    assert waiting.until(lambda: lines.extend(shell.lines()) or shell.died(), seconds=5)
+    run(shell, "printf 'one\\ntw'; printf 'o\\nthree'")
 
-    assert lines + shell.last_lines() == ["one", "two", "three"]
+    assert output(shell) == ["one", "two", "three"]
 
 
 def test_a_line_without_an_end_is_cut_not_kept_for_ever(shell):
-    lines = run(shell, "head -c 300000 /dev/zero | tr '\\0' x; echo")
-    assert waiting.until(lambda: lines.extend(shell.lines()) or shell.died(), seconds=5)
-    lines += shell.last_lines()
+    run(shell, "head -c 300000 /dev/zero | tr '\\0' x; echo")
+
+    lines = output(shell)
 
     assert len(lines) > 1
     assert "".join(lines) == "x" * 300_000
 
 
 def test_what_a_dead_role_started_ends_with_it(shell):
-    lines = run(shell, "sleep 60 & echo $!; wait")
-    assert waiting.until(lambda: lines.extend(shell.lines()) or lines, seconds=5)
-    grandchild = psutil.Process(int(lines[0]))
+    run(shell, "sleep 60 & echo $!; wait")
+    with open(shell.output, closefd=False) as written:
+        os.set_blocking(shell.output, True)
+        grandchild = psutil.Process(int(written.readline()))
+    os.set_blocking(shell.output, False)
 
     shell.end(signal.SIGKILL)
 

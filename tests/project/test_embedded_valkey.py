@@ -8,7 +8,7 @@ from pathlib import Path
 import psutil
 import pytest
 import redis
-from kombu import Connection
+from kombu.connection import Connection
 
 from project.embedded import valkey
 from project.embedded.places import Place
