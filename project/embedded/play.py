@@ -42,8 +42,8 @@ class Play:
 
     def perform(self) -> None:
         """Play to the end; raise PlayFailed where a promise does not hold."""
-        self.start()
         try:
+            self.start()
             run = self.wf("spawn", WORKFLOW)["id"]
             self.say(f"\nStarted {WORKFLOW}: run {run}\n")
             document = self.follow(run)
