@@ -52,7 +52,7 @@ def closed_words(gate: Gate) -> str:
     if gate.outcome == Gate.Outcome.WITHDRAWN:
         return phrases.WITHDRAWN.format(at=at)
     return phrases.ALREADY_CLOSED.format(
-        outcome=gate.get_outcome_display(), name=gate.closed_by or "nobody", at=at
+        outcome=gate.outcome, name=gate.closed_by or "nobody", at=at
     )
 
 
