@@ -47,12 +47,12 @@ def driven(monkeypatch):
     monkeypatch.setattr(services, "look", look)
 
 
-def test_spawn_prints_the_id_and_nothing_else_on_stdout(wf, flow):
+def test_spawn_prints_the_id_and_nothing_else_on_stdout(wf, flow, alice):
     ended = wf("spawn", "nightly")
 
     run = Run.objects.get()
     assert (ended.status, ended.stdout) == (0, f"{run.pk}\n")
-    assert (run.trigger, run.started_by.username) == ("manual", "alice")
+    assert (run.trigger, run.started_by) == ("manual", alice)
 
 
 def test_spawn_answers_with_one_document(wf, flow, tmp_path):

@@ -44,7 +44,13 @@ class Out:
         return self.console.is_terminal
 
     def document(self, document: object) -> None:
-        self.raw.write(json.dumps(document, ensure_ascii=False, indent=2) + "\n")
+        encoding = getattr(self.raw, "encoding", None) or "utf-8"
+        plain = encoding.lower() not in {"utf-8", "utf8"}
+        self.write(json.dumps(document, ensure_ascii=plain, indent=2) + "\n")
+
+    def write(self, words: str) -> None:
+        self.raw.write(words)
+        self.raw.flush()  # a reader who has gone is met here, not when Python ends
 
     def say(self, *words: Any) -> None:
         """Print a line for people; with --json there is none."""
@@ -70,7 +76,15 @@ class Out:
             table.add_row(
                 *(cell if isinstance(cell, Text) else safe(cell) for cell in row)
             )
-        self.say(table)
+        if self.as_json:
+            return
+        if self.pretty:
+            self.console.print(table)
+            return
+        with self.console.capture() as drawn:
+            self.console.print(table)
+        lines = (line.rstrip() for line in drawn.get().splitlines())
+        self.write("".join(f"{line}\n" for line in lines))
 
 
 def console(stream: IO[str]) -> Console:

@@ -64,7 +64,7 @@ def export(out: Out, options: Options) -> None:
     if out.as_json:
         out.document(plan.load_file(words))
     else:
-        out.raw.write(words)
+        out.write(words)
 
 
 def list_(out: Out, options: Options) -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import sys
+from io import TextIOWrapper
 from typing import IO, Any, cast
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
@@ -20,6 +21,9 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         self.stderr.style_func = None
         self.stdout.ending = self.stderr.ending = ""
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, TextIOWrapper):
+                stream.reconfigure(errors="backslashreplace")
         out = Out(
             stdout=cast("IO[str]", self.stdout),
             stderr=cast("IO[str]", self.stderr),
