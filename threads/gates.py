@@ -8,7 +8,7 @@ from uuid import UUID
 
 from django.db.models.functions import Now
 
-from threads import answers, db, notices, phrases, points, text
+from threads import answers, db, notices, phrases, points, services, text
 from threads.exceptions import (
     AlreadyAnswered,
     BadAnswer,
@@ -147,6 +147,8 @@ def close(
         return False
     gate.refresh_from_db()
     points.reached("decide.written")
+    if gate.turn is not None:
+        services.wake_turn(thread, gate.turn, again=outcome == Gate.Outcome.APPROVED)
     notices.gate_decided.send(sender=Gate, gate=gate, thread=thread)
     return True
 
@@ -159,6 +161,25 @@ def withdraw(thread: LockedThread) -> None:
         due_at=None,
         closed_at=Now(),
     )
+
+
+def ask_whether(turn: Turn) -> None:
+    """Park a turn that was interrupted on the question whether to run it again."""
+    with locked(turn.thread_id) as thread:
+        parked = Turn.objects.filter(services.held_by(turn), pk=turn.pk).update(
+            state=Turn.State.WAITING, holder=None, held_until=None, due_at=None
+        )
+        if not parked:
+            return
+        prompt = phrases.RUN_AGAIN.format(instruction=turn.instruction)
+        number = thread.append(prompt, kind=Entry.Kind.INSTRUCTION)
+        question = Question(
+            subject=f"turn:{turn.pk}:{turn.attempts}",
+            title=turn.spec.get("step") or turn.what,
+            prompt=prompt,
+        )
+        gate = open_gate(thread, question, number=number)
+        Gate.objects.filter(pk=gate.pk).update(turn=turn)
 
 
 EXPIRED_AS = {

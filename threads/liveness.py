@@ -17,7 +17,7 @@ from django.conf import settings
 from django.db import connection, models
 from psycopg.types.json import Jsonb
 
-from threads import db
+from threads import db, hands
 from threads.models import Job, Turn
 
 logger = logging.getLogger(__name__)
@@ -181,9 +181,9 @@ class Holder:
                 psycopg.sql.SQL(
                     "UPDATE {} SET held_until = statement_timestamp()"
                     " + make_interval(secs => %s)"
-                    " WHERE holder = %s AND state = 'running'"
+                    " WHERE holder = %s AND state = 'running' AND id = ANY(%s)"
                 ).format(table),
-                [settings.LEASE_SECONDS, self.id],
+                [settings.LEASE_SECONDS, self.id, list(hands.held)],
             )
 
     def leave(self) -> None:

@@ -26,6 +26,11 @@ INTERRUPTED = (
     "the worker died while it ran and nothing says how it ended; "
     "the step asks not to be run again"
 )
+INTERRUPTED_REFUSED = "it was interrupted and nobody wanted it run again"
+RUN_AGAIN = (
+    "The worker died while this ran, and nothing says how it ended. Run it again?\n\n"
+    "{instruction}"
+)
 UNCLEAR = (
     "“{text}” could mean either, so the question stays open. "
     "Say yes or no, or press a button."

@@ -221,6 +221,19 @@ def cancel_turn(thread: LockedThread, turn: Turn) -> bool:
     return False
 
 
+def wake_turn(thread: LockedThread, turn: Turn, *, again: bool) -> None:
+    """Let a turn that waits for people run again, or settle it as interrupted."""
+    waiting = Q(state=Turn.State.WAITING)
+    if not again:
+        ending = Ending("failed", phrases.INTERRUPTED_REFUSED)
+        settle_in(thread, turn, ending, guard=waiting)
+        return
+    Turn.objects.filter(waiting, pk=turn.pk).update(
+        state=Turn.State.PENDING, ready_at=Now(), spec={**turn.spec, "again": True}
+    )
+    post.post_ticket("threads.turn", turn.pool, turn.pk, queue=turn.pool)
+
+
 def overdue_turn(turn_id: UUID) -> bool:
     """Fail a turn that neither ended nor spoke by its deadline (A34).
 

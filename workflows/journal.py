@@ -47,6 +47,7 @@ class Held:
     step_state: str | None
     step_tries: int
     root: str = ""
+    pool: str = "steps"
 
     def fence(self) -> Q:
         return Q(state=Run.State.RUNNING, holder=self.holder, attempts=self.attempts)

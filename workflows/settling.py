@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from django.db.models import F, Q
 from django.db.models.functions import Now
 
@@ -9,6 +11,7 @@ from threads import db, gates
 from threads.liveness import ORPHANED
 from threads.locking import LockedThread
 from workflows import phrases, selectors
+from workflows.journal import Held
 from workflows.models import Attempt, Checkpoint, Run, RunThread, Seat
 
 
@@ -84,6 +87,13 @@ def reclaim(thread: LockedThread, run: Run) -> bool:
     ).exclude(state__in=Checkpoint.ENDED).update(crashes=F("crashes") + 1)
     run.refresh_from_db()
     return True
+
+
+def give_up(held: Held) -> None:
+    """Let the lease of a run in hand lapse: the conductor counts it as a crash."""
+    Run.objects.filter(held.fence(), pk=held.id).update(
+        held_until=Now() - timedelta(seconds=1)
+    )
 
 
 def died_too_often(run: Run) -> dict[str, str] | None:

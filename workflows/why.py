@@ -88,6 +88,10 @@ def waiting_for(run: Run) -> dict[str, Any] | None:
         case RunThread.Kind.GATE if found.await_gate is not None:
             gate = found.await_gate
             return waits("gate", gate_words(gate), since, gate.due_at)
+        case _ if found.await_turn is not None and found.await_turn.state == "waiting":
+            asked = Gate.objects.filter(turn=found.await_turn, state="open").first()
+            words = gate_words(asked) if asked else turn_words(run, found)
+            return waits("gate", words, since)
         case _:
             words = turn_words(run, found)
             return waits("turn", words, since)

@@ -84,7 +84,8 @@ def run(turn: Turn, script: str, *, watch: Watch, call: int = 0) -> Result:
     box = sandbox.choose(settings.SANDBOX)
     record = workspace.record_dir(turn, call)
     key = f"{spec.get('env', {}).get('THREADWORK_KEY', turn.key)}:{call}"
-    if spec.get("if_interrupted") == "fail" and record.exists():
+    careful = spec.get("if_interrupted", "again") != "again" and not spec.get("again")
+    if careful and record.exists():
         adopted = box.adopt(record, key)
         if adopted is None:
             raise Interrupted

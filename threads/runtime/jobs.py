@@ -9,7 +9,7 @@ from typing import Any
 from django.conf import settings
 from django.db.models.functions import Now
 
-from threads import db, envelopes, points, post
+from threads import db, envelopes, hands, points, post
 from threads.exceptions import BadEnvelope
 from threads.liveness import ORPHANED
 from threads.models import Job
@@ -42,7 +42,8 @@ def work_off(*, holder: int) -> int:
     worked = 0
     while job := insist(lambda: claim(holder)):
         points.reached("job.claimed")
-        work(job)
+        with hands.hold(job.pk):
+            work(job)
         worked += 1
     return worked
 

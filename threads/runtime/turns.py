@@ -7,7 +7,7 @@ from uuid import UUID
 
 from django.conf import settings
 
-from threads import db, phrases, points, services
+from threads import db, gates, hands, phrases, points, services
 from threads.liveness import known_runtimes
 from threads.models import Turn
 from threads.runtime import commands, prompts, workspace
@@ -77,7 +77,8 @@ def work_off(*, pool: str, holder: int, hint: UUID | None = None) -> int:
             break
         hint = None
         points.reached("turn.claimed")
-        work(turn)
+        with hands.hold(turn.pk):
+            work(turn)
         worked += 1
     return worked
 
@@ -86,10 +87,12 @@ def work(turn: Turn) -> None:
     """Let a claimed turn work and settle it; what a retry cannot mend settles at once."""
     watch = Watch(turn)
     try:
-        ending = execute(turn, watch)
-    except (commands.Refused, commands.Interrupted) as error:
-        reason = str(error) or phrases.INTERRUPTED
-        ending = Ending(Turn.State.FAILED, reason)
+        # It begins again from its log or its record where the database went away.
+        ending = insist(lambda: execute(turn, watch))
+    except commands.Refused as error:
+        ending = Ending(Turn.State.FAILED, str(error))
+    except commands.Interrupted:
+        ending = interrupted(turn)
     except Fault as fault:
         ending = again(turn, fault)
     except Exception as error:
@@ -116,6 +119,14 @@ def execute(turn: Turn, watch: Watch) -> Ending | None:
         insist(lambda: services.release_turn(turn))
         return None
     return commands.ending(turn, result)
+
+
+def interrupted(turn: Turn) -> Ending | None:
+    """Fail a command whose end nobody knows, or ask people whether to run it again."""
+    if turn.spec.get("if_interrupted") != "ask":
+        return Ending(Turn.State.FAILED, phrases.INTERRUPTED)
+    insist(lambda: gates.ask_whether(turn))
+    return None
 
 
 def again(turn: Turn, fault: Fault) -> Ending | None:

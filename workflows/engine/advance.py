@@ -9,11 +9,13 @@ from typing import Any
 from uuid import UUID
 
 from django.conf import settings
+from django.db import InterfaceError, OperationalError, connection
 from django.db.models import Q
 
-from threads import points, post
+from threads import hands, points, post
 from threads.locking import locked
 from threads.models import Entry
+from threads.runtime.insist import insist
 from workflows import (
     journal,
     moments,
@@ -40,12 +42,30 @@ def advance(*, pool: str, holder: int, hint: UUID | None = None) -> int:
     while held := claims.claim(pool=pool, holder=holder, hint=hint):
         points.reached("advance.claimed")
         carried, hint = carried + 1, None
-        carry(held, end=end)
+        with hands.hold(held.id):
+            carry_safely(held, end=end)
         if time.monotonic() >= end:
             # Others have their turn: one ticket goes on for the one that was spent.
             post.post_ticket("workflows.advance", pool, held.id, queue=pool)
             break
     return carried
+
+
+def carry_safely(held: Held, *, end: float) -> None:
+    """Carry a run on; hand it back where the database went away, and count a crash.
+
+    A fault nobody foresaw counts as a crash of this worker, so that it is bounded.
+    """
+    try:
+        carry(held, end=end)
+    except (OperationalError, InterfaceError) as error:
+        logger.warning("Run %s is handed back: %s", held.id, error)
+        connection.close()
+        insist(lambda: journal.release(held))
+        post.post_ticket("workflows.advance", held.pool, held.id, queue=held.pool)
+    except Exception:
+        logger.exception("Run %s could not be carried on", held.id)
+        insist(lambda: settling.give_up(held))
 
 
 def carry(held: Held, *, end: float) -> None:
