@@ -40,7 +40,7 @@ EXIT_STATUS = "exited with status {status}"
 SLOT_PAUSED = "the workflow was paused"
 SLOT_MISSED = "missed while nothing fired schedules"
 SLOT_JOINED = "run {run} was still active"
-SLOT_MANY = "{count} slots missed while nothing fired schedules"
+SLOT_MANY = "{count} slots: {reason}"
 SLOT_LATE = "{late} late"
 
 WHY = {

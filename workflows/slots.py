@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import UUID
 
@@ -36,40 +37,41 @@ def fire_due(workflow_id: UUID) -> Run | None:
             return None
         now = why.now()
         schedule = schedules.parse(workflow.schedule)
-        slots = [workflow.next_slot_at, *missed_after(schedule, workflow, now)]
-        run = settle_slots(workflow, slots, now=now)
+        due = due_slots(schedule, first=workflow.next_slot_at, now=now)
+        run = settle_slots(workflow, due, now=now)
         Workflow.objects.filter(pk=workflow.pk).update(
             next_slot_at=schedules.next_after(schedule, now)
         )
         return run
 
 
-def missed_after(
-    schedule: schedules.Schedule, workflow: Workflow, now: datetime
-) -> list[datetime]:
-    """Return the slots after the next one that have passed too; the last is the newest."""
-    assert workflow.next_slot_at is not None  # noqa: S101  the caller looked
-    passed = schedules.missed_slots(
-        schedule, last=workflow.next_slot_at, now=now, limit=MOST_LINES + 1
-    )
-    if len(passed) <= MOST_LINES:
-        return passed
-    newest = schedules.due_slot(schedule, last=workflow.next_slot_at, now=now)
-    return [*passed, newest] if newest and newest > passed[-1] else passed
+@dataclass(frozen=True)
+class Due:
+    """The slots whose time has come: each, or of too many the first and the newest."""
+
+    slots: list[datetime]
+    count: int
 
 
-def settle_slots(
-    workflow: Workflow, slots: list[datetime], *, now: datetime
-) -> Run | None:
-    *older, newest = slots
+def due_slots(schedule: schedules.Schedule, *, first: datetime, now: datetime) -> Due:
+    later = schedules.missed_slots(schedule, last=first, now=now, limit=MOST_LINES + 1)
+    newest = schedules.due_slot(schedule, last=first, now=now)
+    if len(later) <= MOST_LINES or newest is None:
+        return Due([first, *later], 1 + len(later))
+    count = 1 + schedules.count_slots(schedule, last=first, now=now)
+    return Due([first, newest], count)
+
+
+def settle_slots(workflow: Workflow, due: Due, *, now: datetime) -> Run | None:
+    *older, newest = due.slots
     if workflow.paused:
-        skip(workflow, slots, phrases.SLOT_PAUSED)
+        skip(workflow, due.slots, phrases.SLOT_PAUSED, count=due.count)
         return None
     late = now - newest
     if late > ON_TIME and workflow.missed == Workflow.Missed.SKIP:
-        skip(workflow, slots, phrases.SLOT_MISSED)
+        skip(workflow, due.slots, phrases.SLOT_MISSED, count=due.count)
         return None
-    skip(workflow, older, phrases.SLOT_MISSED)
+    skip(workflow, older, phrases.SLOT_MISSED, count=due.count - 1)
     return fire(workflow, newest, late=late)
 
 
@@ -103,11 +105,11 @@ def start_slot(workflow: Workflow, slot: datetime, *, late: timedelta) -> Spawne
     )
 
 
-def skip(workflow: Workflow, slots: list[datetime], reason: str) -> None:
-    """Write skipped slots down: a line each, or one with a count beyond a hundred."""
-    if len(slots) > MOST_LINES:
-        words = phrases.SLOT_MANY.format(count=f"more than {MOST_LINES}")
-        lines = [(slots[-1], words, len(slots))]
+def skip(workflow: Workflow, slots: list[datetime], reason: str, *, count: int) -> None:
+    """Write skipped slots down: a line each, or one at the first beyond a hundred."""
+    if count > MOST_LINES:
+        words = phrases.SLOT_MANY.format(count=count, reason=reason)
+        lines = [(slots[0], words, count)]
     else:
         lines = [(slot, reason, 1) for slot in slots]
     Slot.objects.bulk_create(
