@@ -7,6 +7,8 @@ import time
 from pathlib import Path
 from typing import Protocol
 
+import psutil
+
 from project.embedded.places import ServerFailed
 from project.embedded.servers import Server
 
@@ -42,7 +44,7 @@ class Keeper:
     def work(self) -> None:
         try:
             self.server = self.kind.start(self.base)
-        except (ServerFailed, OSError) as error:
+        except (ServerFailed, OSError, psutil.Error) as error:
             self.trouble = str(error)
             self.due = time.monotonic() + AGAIN_SECONDS
 

@@ -134,9 +134,10 @@ class Stack:
                 keeper = Keeper(name, self.options.folder / name, server)
                 self.keepers.append(keeper)
                 keeper.begin()
-        self.until(lambda: not any(keeper.starting() for keeper in self.keepers))
+        if not self.until(lambda: not any(map(Keeper.starting, self.keepers))):
+            return
         for keeper in self.keepers:
-            if keeper.trouble:
+            if keeper.server is None:
                 raise NotStarted(f"{keeper.name} did not start: {keeper.trouble}")
             self.explain_place(keeper)
 

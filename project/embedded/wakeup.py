@@ -22,7 +22,12 @@ def signals(
     reader, writer = os.pipe()
     for end in (reader, writer):
         os.set_blocking(end, False)
-    earlier = {number: signal.signal(number, lambda *_: stop()) for number in STOPPING}
+    earlier = {
+        number: signal.signal(number, lambda *_: stop())
+        for number in STOPPING
+        # Under nohup the end of the terminal is not meant for us.
+        if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN
+    }
     # A child's end must wake the selector as well; by default it is not delivered.
     earlier[signal.SIGCHLD] = signal.signal(signal.SIGCHLD, lambda *_: None)
     before = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
