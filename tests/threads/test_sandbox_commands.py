@@ -203,6 +203,14 @@ def test_a_script_no_system_takes_fails_in_words(box, tmp_path):
 
 
 @each
+def test_a_nul_in_the_environment_begins_no_option_of_the_sandbox(box, tmp_path):
+    result = run(box, tmp_path, "ls /host", env={"A": "x\0--bind\0/\0/host"})
+
+    assert result.exit_code == 127
+    assert "null byte" in result.output
+
+
+@each
 def test_fifty_at_once_are_fifty_results(box, tmp_path):
     from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415
 

@@ -72,6 +72,7 @@ class Bubblewrap(Local):
         self.binary = binary if binary is not None else find_binary()
         self.fixed = list(self.system())
         self.etc: Path | None = None
+        self.look()
         self.reasons: list[str] | None = None
 
     def check(self) -> list[str]:

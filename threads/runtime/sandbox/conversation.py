@@ -17,7 +17,7 @@ ASK_SECONDS = 0.1
 PIECE = 262_144
 START_SECONDS = 60.0
 PATIENCE = 10.0  # beyond what the supervisor promises
-TRIES = 3
+TRIES = 40  # each may meet a supervisor whose limits do not fit
 
 
 def hold(

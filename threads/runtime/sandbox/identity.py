@@ -13,6 +13,7 @@ from pathlib import Path
 FIRST_UID = 1_900_000_000
 UIDS = 65_536
 COUNT_AGAIN = 5.0
+ROUND = 1024  # steady, since supervisors are kept for the same limits
 THREADS = 17  # of /proc/<pid>/stat, counted from the field behind the name
 
 
@@ -21,14 +22,20 @@ def own_uid(workdir: Path) -> int:
     return FIRST_UID + zlib.crc32(os.fsencode(workdir)) % UIDS
 
 
-def obstacle(inner: Iterable[Path], *, workdir: Path) -> Path | None:
-    """Return the first folder that keeps a user without rights from its command."""
-    for path in inner:
+def closed_to_others(paths: Iterable[Path]) -> Path | None:
+    """Return the first of the paths or of what is above that others cannot read."""
+    for path in paths:
         real = path.resolve()
-        for step in (real, *real.parents):
-            if not _open_to_all(step, listed=step == real and step.is_dir()):
-                return step
-    for step in workdir.resolve().parents:
+        if not _open_to_all(real, listed=real.is_dir()):
+            return real
+        if above := closed_above(real):
+            return above
+    return None
+
+
+def closed_above(path: Path) -> Path | None:
+    """Return the first folder above that others cannot pass."""
+    for step in path.resolve().parents:
         if not _open_to_all(step, listed=False):
             return step
     return None
@@ -58,7 +65,8 @@ class Census:
     def of(self, uid: int) -> int:
         now = time.monotonic()
         if now - self.counted_at > COUNT_AGAIN:
-            self.count, self.counted_at = sum(_threads(uid)), now
+            found = sum(_threads(uid))
+            self.count, self.counted_at = -(-found // ROUND) * ROUND, now
         return self.count
 
 

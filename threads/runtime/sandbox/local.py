@@ -35,6 +35,7 @@ class Local:
         self.own_uid = own_uid and os.geteuid() == 0
         self.told: set[str] = set()
         self.census = identity.Census()
+        self.closed: Path | None = None  # a folder only the worker may pass
 
     def spec(self, command: Command, uid: int | None) -> Spec:
         raise NotImplementedError
@@ -56,6 +57,11 @@ class Local:
     def discard(self, record_dir: Path) -> None:
         records.discard(record_dir)
 
+    def look(self) -> None:
+        """Find out once whether a user without rights can reach what commands need."""
+        if self.own_uid:
+            self.closed = identity.closed_to_others(self.needed())
+
     def uid(self, workdir: Path) -> int | None:
         """Return the user to become, or None to stay the one of the worker."""
         if not self.own_uid:
@@ -64,7 +70,7 @@ class Local:
         if not identity.mapped(uid):
             self.tell(f"user {uid} does not exist in this container")
             return None
-        if where := identity.obstacle(self.needed(), workdir=workdir):
+        if where := self.closed or identity.closed_above(workdir):
             self.tell(f"{where} is closed to other users")
             return None
         return uid

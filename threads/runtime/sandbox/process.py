@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
+from pathlib import Path
 
 from threads.runtime.sandbox.local import SHELL, Local
 from threads.runtime.sandbox.protocol import Command
@@ -17,6 +19,12 @@ class Process(Local):
     """
 
     name = "process"
+
+    def __init__(
+        self, *, read_only: Sequence[str | Path] = (), own_uid: bool = True
+    ) -> None:
+        super().__init__(read_only=read_only, own_uid=own_uid)
+        self.look()
 
     def check(self) -> list[str]:
         if sys.platform != "linux":

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import resource
 import subprocess
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import dataclass
 
 from threads.runtime.sandbox.supervision import tree
 
@@ -20,8 +17,14 @@ ADDRESSES_PER_MEMORY = 4
 LEAST_MEMORY = 64 * 1024 * 1024
 LEAST_FILE = 16 * 1024 * 1024
 NOT_STARTED = 127
+NATURAL = {
+    limit: resource.getrlimit(limit)
+    for limit in (
+        *(resource.RLIMIT_CORE, resource.RLIMIT_NOFILE, resource.RLIMIT_DATA),
+        *(resource.RLIMIT_AS, resource.RLIMIT_FSIZE, resource.RLIMIT_NPROC),
+    )
+}
 ARGS = "@arguments"  # stands for the number of the file with the sealed arguments
-OOM_SCORE = Path("/proc/self/oom_score_adj")
 
 
 class NotStarted(Exception):
@@ -53,7 +56,9 @@ class Spec:
     fsize: int | None
 
     def dump(self) -> bytes:
-        return json.dumps(asdict(self)).encode()
+        return json.dumps(
+            {name: getattr(self, name) for name in self.__slots__}
+        ).encode()
 
     @classmethod
     def load(cls, raw: bytes) -> Spec:
@@ -63,18 +68,20 @@ class Spec:
 def start(spec: Spec) -> tuple[subprocess.Popen[bytes], int]:
     """Start the command and return it and the pipe its output comes from."""
     out, into = os.pipe()
-    sealed = seal(spec.sealed)
+    sealed = -1
     try:
+        sealed = seal(spec.sealed)
         tree.forbid_privileges()
         for limit, values in limits(spec).items():
-            bound(limit, *values)
-        with first_to_go():
-            process = spawn(spec, into, sealed)
+            resource.setrlimit(limit, values)
+        process = spawn(spec, into, sealed)
     except (OSError, ValueError, subprocess.SubprocessError) as error:
+        os.close(out)
         raise NotStarted(f"The command could not be started: {error}\n") from error
     finally:
         os.close(into)
-        os.close(sealed)
+        if sealed >= 0:
+            os.close(sealed)
     os.set_blocking(out, False)
     return process, out
 
@@ -98,43 +105,47 @@ def spawn(spec: Spec, into: int, sealed: int) -> subprocess.Popen[bytes]:
 
 
 def seal(words: list[str]) -> int:
+    if any("\0" in word for word in words):
+        raise ValueError("embedded null byte")  # it would begin an argument of its own
     file = os.memfd_create("arguments")
     os.write(file, b"".join(os.fsencode(word) + b"\0" for word in words))
     os.lseek(file, 0, os.SEEK_SET)
     return file
 
 
-@contextlib.contextmanager
-def first_to_go() -> Iterator[None]:
-    """Start what is started here as the first to be killed when memory runs out."""
-    own = ""
-    with contextlib.suppress(OSError):
-        own = OOM_SCORE.read_text()
-        OOM_SCORE.write_text("500")
-    try:
-        yield
-    finally:
-        with contextlib.suppress(OSError):
-            OOM_SCORE.write_text(own)
-
-
-def limits(spec: Spec) -> Mapping[int, tuple[int, int]]:
-    bounds = {resource.RLIMIT_CORE: (0, 0), resource.RLIMIT_NOFILE: OPEN_FILES}
+def limits(spec: Spec) -> dict[int, tuple[int, int]]:
+    """Return every limit of the command, none above what this machine allows."""
+    wanted = dict(NATURAL)
+    wanted[resource.RLIMIT_CORE] = (0, 0)
+    wanted[resource.RLIMIT_NOFILE] = OPEN_FILES
     if spec.memory is not None:
         memory = max(spec.memory, LEAST_MEMORY)
-        reach = memory * ADDRESSES_PER_MEMORY
-        bounds[resource.RLIMIT_DATA] = (memory, memory)
-        bounds[resource.RLIMIT_AS] = (reach, reach)
+        wanted[resource.RLIMIT_DATA] = (memory, memory)
+        wanted[resource.RLIMIT_AS] = (memory * ADDRESSES_PER_MEMORY,) * 2
     if spec.fsize is not None:
-        size = max(spec.fsize, LEAST_FILE)
-        bounds[resource.RLIMIT_FSIZE] = (size, size)
+        wanted[resource.RLIMIT_FSIZE] = (max(spec.fsize, LEAST_FILE),) * 2
     if spec.processes is not None:
-        bounds[resource.RLIMIT_NPROC] = (spec.processes, spec.processes)
-    return bounds
+        wanted[resource.RLIMIT_NPROC] = (spec.processes, spec.processes)
+    return {limit: within(NATURAL[limit][1], wanted[limit]) for limit in NATURAL}
 
 
-def bound(limit: int, soft: int, hard: int) -> None:
-    _, ceiling = resource.getrlimit(limit)
-    if ceiling != resource.RLIM_INFINITY:
-        soft, hard = min(soft, ceiling), min(hard, ceiling)
-    resource.setrlimit(limit, (soft, hard))
+def within(ceiling: int, values: tuple[int, int]) -> tuple[int, int]:
+    if ceiling == resource.RLIM_INFINITY:
+        return values
+    soft, hard = (ceiling if size(value) > ceiling else value for value in values)
+    return soft, hard
+
+
+def size(limit: int) -> float:
+    return float("inf") if limit == resource.RLIM_INFINITY else limit
+
+
+def fits(spec: Spec) -> bool:
+    """Return whether this process can set the limits after those of earlier commands.
+
+    What was lowered once is never raised, save by a root no container grants.
+    """
+    return all(
+        size(hard) <= size(resource.getrlimit(limit)[1])
+        for limit, (_, hard) in limits(spec).items()
+    )

@@ -11,12 +11,15 @@ import socket
 import struct
 import sys
 import traceback
+from pathlib import Path
 
 from threads.runtime.sandbox.supervision import record, tree
-from threads.runtime.sandbox.supervision.supervise import supervise
+from threads.runtime.sandbox.supervision.supervise import After, supervise
 
 STRAYS_AGAIN = 0.1
 SPARES = 2  # forked ahead, so that a command does not wait for it
+IDLE_SECONDS = 60.0
+OOM_SCORE = "500"  # when memory runs out commands go before the worker does
 DEAF = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 PID = struct.Struct("!i")
 
@@ -45,14 +48,14 @@ class Server:
         self.supervisors: set[int] = set()
         self.strays = False
         self.leaving = False
-        self.taken, self.take = socket.socketpair(type=socket.SOCK_SEQPACKET)
+        self.news, self.tell = socket.socketpair(type=socket.SOCK_SEQPACKET)
         self.woken, self.waker = socket.socketpair()
-        for end in (self.woken, self.waker, self.taken):
+        for end in (self.woken, self.waker, self.news):
             end.settimeout(0.0)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(self.waker.fileno(), warn_on_full_buffer=False)
         self.poll = select.poll()
-        for fd in (worker, self.woken.fileno(), self.taken.fileno()):
+        for fd in (worker, self.woken.fileno(), self.news.fileno()):
             self.poll.register(fd, select.POLLIN)
         self.poll.register(control.fileno(), 0)  # only that the worker closed it
 
@@ -63,8 +66,8 @@ class Server:
                 self.fork()
             wait = STRAYS_AGAIN * 1000 if self.strays else None
             ready = {fd for fd, _ in self.poll.poll(wait)}
-            if self.taken.fileno() in ready:
-                self.promote()
+            if self.news.fileno() in ready:
+                self.hear()
             if self.woken.fileno() in ready:
                 self.woken.recv(4096)
                 self.collect()
@@ -73,19 +76,23 @@ class Server:
             if self.worker in ready or self.control.fileno() in ready:
                 self.leave()
 
-    def promote(self) -> None:
+    def hear(self) -> None:
+        """Note who has taken work, and who is free again."""
         with contextlib.suppress(BlockingIOError):
             while True:
-                (pid,) = PID.unpack(self.taken.recv(PID.size))
-                if pid in self.spares:
-                    self.spares.discard(pid)
-                    self.supervisors.add(pid)
+                (pid,) = PID.unpack(self.news.recv(PID.size))
+                taken, free = self.supervisors, self.spares
+                if pid < 0:
+                    pid, taken, free = -pid, free, taken
+                if pid in free:
+                    free.discard(pid)
+                    taken.add(pid)
 
     def leave(self) -> None:
         self.leaving = True
         self.poll.unregister(self.control)
         self.poll.unregister(self.worker)
-        self.promote()
+        self.hear()
         tree.send(self.spares, signal.SIGKILL)
 
     def fork(self) -> None:
@@ -98,21 +105,36 @@ class Server:
             os.setsid()
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            self.wait_for_work()
-            status = 0
+            with contextlib.suppress(OSError):
+                Path("/proc/self/oom_score_adj").write_text(OOM_SCORE)
+            status = 0 if self.work() else 1
         except BaseException:  # noqa: BLE001  said, and never back into the server's loop
             traceback.print_exc(file=sys.stderr)
         finally:
             os._exit(status)
 
-    def wait_for_work(self) -> None:
-        word, fds, _, _ = socket.recv_fds(self.control, 1, 1, socket.MSG_CMSG_CLOEXEC)
-        if word and fds:
-            self.take.send(PID.pack(os.getpid()))
-            supervise(socket.socket(fileno=fds[0]), self.worker)
+    def work(self) -> bool:
+        """Serve one command after another; False where one left something alive."""
+        own = os.getpid()
+        self.control.settimeout(IDLE_SECONDS)
+        while True:
+            try:
+                word, fds, _, _ = socket.recv_fds(
+                    self.control, 1, 1, socket.MSG_CMSG_CLOEXEC
+                )
+            except TimeoutError:
+                return True
+            if not (word and fds):
+                return True
+            self.tell.send(PID.pack(own))
+            with socket.socket(fileno=fds[0]) as sock:
+                after = supervise(sock, self.worker)
+            if after is not After.MORE:
+                return after is After.LEAVE
+            self.tell.send(PID.pack(-own))
 
     def collect(self) -> None:
-        self.promote()
+        self.hear()
         with contextlib.suppress(ChildProcessError):
             while pid := (ended := os.waitpid(-1, os.WNOHANG))[0]:
                 # One that did not end by itself may leave its command behind.

@@ -10,11 +10,12 @@ import shutil
 import stat
 import time
 from collections.abc import Iterator
+from enum import Enum
 from pathlib import Path
 from socket import socket
 from typing import Any
 
-from threads.runtime.sandbox.supervision import frames, record, tree
+from threads.runtime.sandbox.supervision import frames, launch, record, tree
 from threads.runtime.sandbox.supervision.launch import NOT_STARTED, NotStarted, Spec
 from threads.runtime.sandbox.supervision.line import Line
 from threads.runtime.sandbox.supervision.record import Hold
@@ -23,6 +24,7 @@ from threads.runtime.sandbox.supervision.watch import Watch
 ASK_AGAIN = 0.02
 EVICTION = 3.0  # then its holder is taken for stuck and killed
 GIVE_UP = 8.0
+TAKEN_DOWN = 0.5  # a sandbox, by the kernel
 
 NOTHING = {
     "exit_code": None,
@@ -37,18 +39,29 @@ NOTHING = {
 }
 
 
-def supervise(sock: socket, worker: int) -> None:
-    """Serve one request of the worker; a folder of its own is all that is shared."""
+class After(Enum):
+    """What a supervisor is good for after a command."""
+
+    MORE = "more"
+    LEAVE = "leave"
+    DIRTY = "dirty"  # something of the command would not die
+
+
+def supervise(sock: socket, worker: int) -> After:
+    """Serve one request of the worker."""
     line = Line(sock, worker)
     spec = line.spec()
     if spec is None:
-        return
+        return After.MORE
+    if not launch.fits(spec):
+        return After.LEAVE  # without a word: the worker asks the next one
     tree.adopt_orphans()
     try:
         line.tell(frames.RESULT, json.dumps(carry_out(spec, line)).encode())
     except OSError as error:
         line.tell(frames.FAULT, str(error).encode())
     line.finish()
+    return After.MORE if tree.end(unasked=TAKEN_DOWN) else After.DIRTY
 
 
 def carry_out(spec: Spec, line: Line) -> dict[str, Any]:
@@ -78,7 +91,10 @@ def run(spec: Spec, line: Line, hold: Hold) -> dict[str, Any]:
         words = base64.b64encode(str(error).encode()).decode()
         ended = {**NOTHING, "exit_code": NOT_STARTED, "interrupted": False}
         return {**ended, "key": spec.key, "head": words}
-    ended = watch.see_out()
+    try:
+        ended = watch.see_out()
+    finally:
+        watch.close()
     if not ended["interrupted"]:
         # Without room for the record the result is still worth telling.
         with contextlib.suppress(OSError):

@@ -46,9 +46,18 @@ class Watch:
         while not (self.finished() or self.abandoned):
             self.step()
         seconds = time.monotonic() - self.began
-        tree.end()
+        # A sandbox ends with its command; taking it down again is not waited for.
+        by_itself = self.spec.depth and not self.abandoned and not self.ending
+        if not (by_itself and tree.hollow()):
+            tree.end()
         self.drain()
         return self.account(seconds)
+
+    def close(self) -> None:
+        # Collected already: a Popen that is let go of must not wait for it again.
+        self.process.returncode = self.status or 0
+        os.close(self.child)
+        os.close(self.out)
 
     def finished(self) -> bool:
         if self.status is None:
