@@ -45,3 +45,9 @@ def as_html(words: str) -> str:
         return f"<pre>{escape(words)}</pre>"
     html: str = parser.render(words)
     return html
+
+
+def as_inline(words: str) -> str:
+    """Return one sentence as HTML, for its `code` and its emphasis."""
+    html: str = parser.renderInline(words)
+    return html

@@ -38,6 +38,7 @@ KINDS = {
     "query": "query",
     "wait_for_event": "event",
 }
+ICONS = {"asking": "waiting", "waiting": "running"}  # what waits for a bot is at work
 TRIGGERS = {
     "manual": "by hand",
     "api": "by the API",
@@ -59,7 +60,7 @@ class Chip:
 
     @property
     def icon(self) -> str:
-        return "waiting" if self.look == "asking" else self.look
+        return ICONS.get(self.look, self.look)
 
 
 @dataclass(frozen=True)
@@ -222,7 +223,10 @@ def took(began: str | None, ended: str | None) -> str:
     if not began or not ended:
         return ""
     span = datetime.fromisoformat(ended) - datetime.fromisoformat(began)
-    whole = int(span.total_seconds())
+    return lasted(int(span.total_seconds()))
+
+
+def lasted(whole: int) -> str:
     if whole < 1:
         return ""
     for size, small, unit, rest in (
@@ -238,6 +242,14 @@ def took(began: str | None, ended: str | None) -> str:
                 else (f"{whole // size} {unit}")
             )
     return seconds(whole)
+
+
+def unclaimed_words(unclaimed: Mapping[str, Any]) -> str:
+    """Say what is ready that no worker has taken; nothing where there is none."""
+    if not unclaimed["count"]:
+        return ""
+    since = lasted(int(unclaimed["oldest_seconds"] or 0)) or "a moment"
+    return f"{unclaimed['count']} ready for {since}, but no worker has taken it."
 
 
 def kept_by_retry(page: Shown) -> list[str]:

@@ -53,7 +53,7 @@ def runs(request: HttpRequest) -> HttpResponse:
         if len(found["runs"]) > len(shown_runs)
         else 0,
         "conductor": found["conductor"],
-        "unclaimed": found["unclaimed"],
+        "unclaimed": shown.unclaimed_words(found["unclaimed"]),
         "seen": digest(
             shown_runs, found["unclaimed"]["count"], found["conductor"]["alive"]
         ),

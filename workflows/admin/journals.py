@@ -1,0 +1,99 @@
+"""Runs, steps, attempts, events and the slot ledger: read, never edited."""
+
+from __future__ import annotations
+
+from django.contrib import admin
+from django.db.models import QuerySet
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+
+from threads.admin import Journal, Lines
+from workflows import services
+from workflows.exceptions import WorkflowError
+from workflows.models import Attempt, Checkpoint, Event, Run, Slot
+
+
+class Steps(Lines):
+    model = Checkpoint
+    fields = ["position", "iteration", "name", "kind", "state", "error", "finished_at"]
+    ordering = ["position", "iteration"]
+
+
+class Attempts(Lines):
+    model = Attempt
+    fields = ["number", "holder", "began_at", "ended_at", "ended"]
+
+
+@admin.register(Run)
+class RunAdmin(Journal):
+    list_display = [
+        "id",
+        "workflow",
+        "state",
+        "trigger",
+        "reason",
+        "created_at",
+        "page",
+    ]
+    list_filter = ["state", "trigger", "house", "workflow"]
+    list_select_related = ["workflow"]
+    search_fields = ["=id", "key", "workflow__slug"]
+    date_hierarchy = "created_at"
+    inlines = [Steps, Attempts]
+    actions = ["cancel_runs"]
+
+    @admin.display(description="failed because")
+    def reason(self, run: Run) -> str:
+        return f"{run.failure['step']}: {run.failure['reason']}" if run.failure else ""
+
+    @admin.display(description="thread")
+    def page(self, run: Run) -> SafeString:
+        href = reverse("workflows:run", args=[run.pk])
+        return format_html('<a href="{}">open</a>', href)
+
+    @admin.action(description="Cancel the chosen runs")
+    def cancel_runs(self, request: HttpRequest, queryset: QuerySet[Run]) -> None:
+        for run in queryset:
+            try:
+                services.cancel_run(run.pk, by=request.user)
+            except WorkflowError as refusal:
+                self.message_user(request, f"{run.pk}: {refusal}", level="warning")
+            else:
+                self.message_user(request, f"{run.pk}: cancelled or being stopped.")
+
+
+@admin.register(Checkpoint)
+class StepAdmin(Journal):
+    list_display = ["name", "run", "position", "iteration", "kind", "state", "error"]
+    list_filter = ["state", "kind"]
+    list_select_related = ["run"]
+    search_fields = ["=run__id", "name"]
+    ordering = ["-pk"]
+
+
+@admin.register(Attempt)
+class AttemptAdmin(Journal):
+    list_display = ["run", "number", "holder", "began_at", "ended_at", "ended"]
+    list_filter = ["ended"]
+    list_select_related = ["run"]
+    search_fields = ["=run__id"]
+    ordering = ["-pk"]
+
+
+@admin.register(Event)
+class EventAdmin(Journal):
+    list_display = ["name", "key", "house", "emitted_at"]
+    list_filter = ["house"]
+    list_select_related = ["house"]
+    search_fields = ["=name", "=key"]
+    ordering = ["-pk"]
+
+
+@admin.register(Slot)
+class SlotAdmin(Journal):
+    list_display = ["workflow", "slot_at", "outcome", "reason", "count", "run_id"]
+    list_filter = ["outcome", "workflow"]
+    list_select_related = ["workflow"]
+    ordering = ["-pk"]
