@@ -56,10 +56,21 @@ BEGIN
     END IF;
     RETURN NEW;
 END $$;
-CREATE TRIGGER turn_own_bot BEFORE INSERT ON threads_turn
+CREATE TRIGGER turn_own_bot BEFORE INSERT OR UPDATE OF thread_id, bot_id ON threads_turn
     FOR EACH ROW EXECUTE FUNCTION threads_own_bot();
+CREATE FUNCTION threads_stays_bound() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION 'a run''s thread stays bound to its bot'
+        USING ERRCODE = 'restrict_violation';
+END $$;
+CREATE TRIGGER thread_stays_bound BEFORE UPDATE OF kind, bot_id ON threads_thread
+    FOR EACH ROW WHEN (OLD.kind = 'run'
+        AND (NEW.kind <> 'run' OR NEW.bot_id IS DISTINCT FROM OLD.bot_id))
+    EXECUTE FUNCTION threads_stays_bound();
 """
 NOT_OWN_BOT = """
+DROP TRIGGER thread_stays_bound ON threads_thread;
+DROP FUNCTION threads_stays_bound();
 DROP TRIGGER turn_own_bot ON threads_turn;
 DROP FUNCTION threads_own_bot();
 """
