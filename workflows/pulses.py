@@ -15,12 +15,13 @@ from threads.models import Turn
 from workflows import why
 from workflows.models import Run
 from workflows.moments import stamp
+from workflows.spans import span
 
 LATE_BEATS = 3  # beats the conductor may miss before it counts as gone
 CONDUCTOR = {
-    "alive": "The conductor is up; it was last seen {seconds:.0f} s ago.",
+    "alive": "The conductor is up; it was last seen {span} ago.",
     "gone": (
-        "The conductor is down, last seen {seconds:.0f} s ago: what is due wakes late. "
+        "The conductor is down, last seen {span} ago: what is due wakes late. "
         "Start it with `manage.py up` or `manage.py conductor`."
     ),
     "never": (
@@ -58,7 +59,7 @@ def conductor() -> dict[str, Any]:
         "alive": alive,
         "seen_at": stamp(seen_at),
         "seconds": round(seconds, 1),
-        "words": CONDUCTOR["alive" if alive else "gone"].format(seconds=seconds),
+        "words": CONDUCTOR["alive" if alive else "gone"].format(span=span(seconds)),
     }
 
 

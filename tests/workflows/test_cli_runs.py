@@ -280,7 +280,7 @@ def test_work_that_nobody_takes_is_told(wf, flow):
     run = spawn_run(flow).run
     Run.objects.filter(pk=run.pk).update(ready_at=Now() - timedelta(hours=1))
 
-    assert "Nobody has taken 1 run, ready for up to 1 h: is a worker up?" in (
+    assert "Nobody has taken 1 run, ready for up to 60 min: is a worker up?" in (
         wf("runs").stdout
     )
 

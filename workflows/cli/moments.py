@@ -4,22 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-UNITS = (("d", 86_400), ("h", 3_600), ("min", 60))
-
-
-def span(seconds: float) -> str:
-    """Say a span in its two largest units: 3.2 s, 4 min 5 s, 2 h 10 min, 3 d 4 h."""
-    if seconds < 10:
-        return f"{max(seconds, 0):.1f} s"
-    if seconds < 60:
-        return f"{seconds:.0f} s"
-    left = round(seconds)
-    for number, (unit, size) in enumerate(UNITS):
-        if left >= size:
-            below, under = UNITS[number + 1] if number < 2 else ("s", 1)
-            rest = left % size // under
-            return f"{left // size} {unit}" + (f" {rest} {below}" if rest else "")
-    return f"{left} s"
+from workflows.spans import span
 
 
 def read(stamp: str) -> datetime:

@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import IO, Any
 
-from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -14,6 +13,7 @@ from rich.text import Text
 from threads import text
 
 PLAIN_WIDTH = 100_000  # what is piped is never cut or folded
+NARROW = 70  # columns; less than that and times give way to reasons
 STATES = {
     "completed": "green",
     "failed": "bold red",
@@ -61,14 +61,17 @@ class Out:
         self.aside.print(words)
 
     @property
+    def narrow(self) -> bool:
+        return self.console.width < NARROW
+
+    @property
     def live(self) -> Console:
         """Where lines go as they come: beside the document where there is to be one."""
         return self.aside if self.as_json else self.console
 
     def table(self, titles: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
         """Print rows under titles; the last column takes what room is left."""
-        frame = box.SIMPLE_HEAD if self.pretty else None
-        table = Table(box=frame, pad_edge=False, show_edge=False, header_style="bold")
+        table = Table(box=None, pad_edge=False, header_style="dim")
         for title in titles:
             last = title == titles[-1]
             table.add_column(title, no_wrap=not last, overflow="fold")

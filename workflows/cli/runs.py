@@ -13,10 +13,11 @@ from workflows.cli import acting, values
 from workflows.cli.commands import Commands, Options
 from workflows.cli.entries import HOW_TO_ANSWER, Tail
 from workflows.cli.following import EXITS, NOT_ENDED, Watcher
-from workflows.cli.moments import ago, span, took
+from workflows.cli.moments import ago, took
 from workflows.cli.output import Out, safe, state
 from workflows.exceptions import RunActive, RunSettled
 from workflows.models import Run, RunThread
+from workflows.spans import span
 
 
 def add(commands: Commands) -> None:
@@ -148,7 +149,10 @@ def show_runs(out: Out, found: dict[str, Any], *, house: House) -> None:
     now = why.now()
     if found["runs"]:
         titles = ["RUN", "WORKFLOW", "STATE", "STARTED", "TOOK", "REASON"]
-        out.table(titles, [row(line, now=now) for line in found["runs"]])
+        rows = [titles, *(row(line, now=now) for line in found["runs"])]
+        if out.narrow:
+            rows = [[*cells[:3], cells[-1]] for cells in rows]
+        out.table(rows[0], rows[1:])
     else:
         out.say("No such runs. `wf spawn SLUG` starts one.")
     show_pulse(out, found)

@@ -66,7 +66,7 @@ def picture(out: Out, document: dict[str, Any], *, reason: str) -> None:
     now = why.now()
     headline(out, document, reason=reason)
     out.say()
-    titles = ["#", "STEP", "KIND", "STATE", "ATTEMPTS", "TOOK", "RESULT"]
+    titles = ["#", "STEP", "KIND", "STATE", "TOOK", "RESULT"]
     out.table(titles, [step_row(step, now=now) for step in document["steps"]])
     if document["attempt_log"]:
         out.say()
@@ -113,13 +113,13 @@ def headline(out: Out, document: dict[str, Any], *, reason: str) -> None:
 
 def step_row(step: dict[str, Any], *, now: datetime) -> list[Any]:
     again = f" ({step['iteration']})" if step["iteration"] > 1 else ""
+    tries = f", {step['attempts']} attempts" if step["attempts"] > 1 else ""
     spent = took(step["started_at"], step["finished_at"], now=now)
     return [
         step["position"] + 1,
         step["name"] + again,
         step["kind"],
-        state(step["state"]),
-        step["attempts"] or "",
+        state(step["state"]) + Text(tries),
         "" if step["state"] == "pending" else spent,
         text.one_line(step["error"] or result_words(step["result"]), 100),
     ]
