@@ -15,9 +15,9 @@ from threads.models import Turn
 from workflows import why
 from workflows.models import Run
 from workflows.moments import stamp
-from workflows.spans import span
 
 LATE_BEATS = 3  # beats the conductor may miss before it counts as gone
+UNITS = (("d", 86_400), ("h", 3_600), ("min", 60))
 CONDUCTOR = {
     "alive": "The conductor is up; it was last seen {span} ago.",
     "gone": (
@@ -80,3 +80,13 @@ def unclaimed(user: Any) -> dict[str, Any]:
         "count": found[0]["n"] + found[1]["n"],
         "oldest_seconds": round(oldest.total_seconds(), 1) if oldest else None,
     }
+
+
+def span(seconds: float) -> str:
+    """Say a span in the unit that says it best: 3.2 s, 83 s, 13 min, 5 h, 3 d."""
+    if seconds < 9.95:
+        return f"{max(seconds, 0):.1f} s"
+    for unit, size in UNITS:
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} s"

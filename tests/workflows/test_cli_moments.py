@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from workflows import spans
+from workflows import pulses
 from workflows.cli import moments
 
 NOON = datetime(2026, 12, 1, 12, tzinfo=UTC)
@@ -25,7 +25,7 @@ NOON = datetime(2026, 12, 1, 12, tzinfo=UTC)
     ],
 )
 def test_a_span_is_said_in_one_unit(seconds, words):
-    assert spans.span(seconds) == words
+    assert pulses.span(seconds) == words
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from workflows.spans import span
+from workflows.pulses import span
 
 
 def read(stamp: str) -> datetime:

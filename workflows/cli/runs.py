@@ -17,7 +17,7 @@ from workflows.cli.moments import ago, took
 from workflows.cli.output import Out, safe, state
 from workflows.exceptions import RunActive, RunSettled
 from workflows.models import Run, RunThread
-from workflows.spans import span
+from workflows.pulses import span
 
 
 def add(commands: Commands) -> None:
