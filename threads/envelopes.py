@@ -67,7 +67,9 @@ def validated(payload: Payload) -> dict[str, Any]:
     """Return the payload as JSON; raise BadEnvelope where it does not fit its type."""
     try:
         return (
-            type(payload).model_validate(payload.model_dump()).model_dump(mode="json")
+            type(payload)
+            .model_validate(payload.model_dump(warnings=False))
+            .model_dump(mode="json")
         )
     except ValidationError as error:
         raise BadEnvelope(summary(error)) from None

@@ -284,12 +284,13 @@ def steer(thread_id: UUID, said: str) -> str:
     turn = Turn.objects.active().filter(thread_id=thread_id).first()
     if turn is None:
         return ""
-    if turn.what == Turn.What.PROMPT:
+    kind = TurnMessage.Kind.PERSON
+    while turn.what == Turn.What.PROMPT:
         last = TurnMessage.objects.filter(turn=turn).order_by("-number").first()
-        TurnMessage.objects.create(
-            turn=turn,
-            number=last.number + 1 if last else 1,
-            kind=TurnMessage.Kind.PERSON,
-            body={"text": said},
-        )
+        number = last.number + 1 if last else 1
+        words = TurnMessage(turn=turn, number=number, kind=kind, body={"text": said})
+        # The bot may take the number at this moment: then the next one is tried.
+        TurnMessage.objects.bulk_create([words], ignore_conflicts=True)
+        if TurnMessage.objects.filter(turn=turn, number=number, kind=kind).exists():
+            break
     return turn.what

@@ -80,12 +80,12 @@ def ask_for_turn(thread: LockedThread, *, bot: Bot, ask: Ask) -> tuple[Turn, boo
         root=ask.root,
         slot=slot,
     )
-    Turn.objects.bulk_create([turn], ignore_conflicts=True)
     mine = Q(thread_id=thread.id, bot=bot)
-    busy = Turn.objects.active().filter(mine | Q(slot=slot) if slot else mine)
-    standing = busy.exclude(pk=turn.pk).first()
-    if standing is not None:
-        return standing, False
+    while not written(turn):
+        # None where it has settled, in another room, since it stood in the way.
+        busy = Turn.objects.active().filter(mine | Q(slot=slot) if slot else mine)
+        if (standing := busy.first()) is not None:
+            return standing, False
     thread.append(
         phrases.STARTED,
         author=bot_author(bot),
@@ -94,6 +94,11 @@ def ask_for_turn(thread: LockedThread, *, bot: Bot, ask: Ask) -> tuple[Turn, boo
     )
     post.post_ticket("threads.turn", turn.pool, turn.pk, queue=turn.pool)
     return turn, True
+
+
+def written(turn: Turn) -> bool:
+    Turn.objects.bulk_create([turn], ignore_conflicts=True)
+    return Turn.objects.filter(pk=turn.pk).exists()
 
 
 @dataclass(frozen=True)
