@@ -15,6 +15,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         data = Path(tempfile.mkdtemp(prefix="threadwork-demo-"))
+        data.chmod(0o755)  # the servers' account has to reach its own folders in it
         try:
             Play(data=data, say=self.stdout.write).perform()
         except PlayFailed as error:
