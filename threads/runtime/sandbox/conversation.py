@@ -17,7 +17,7 @@ ASK_SECONDS = 0.1
 PIECE = 262_144
 START_SECONDS = 60.0
 PATIENCE = 10.0  # beyond what the supervisor promises
-TRIES = 40  # each may meet a supervisor whose limits do not fit
+TRIES = 3
 
 
 def hold(
@@ -31,12 +31,15 @@ def hold(
 
     Where the line breaks before the command may have begun, it is tried again.
     """
-    for _ in range(TRIES):
+    tries = TRIES
+    while tries:
         with forks.server.open_line() as line:
             talk = Conversation(line, command, emit=emit, stop=stop)
             result = talk.hold(spec)
         if result or talk.begun:
             return records.as_asked(result or records.UNKNOWN, talk.asked)
+        # There are only so many unfit ones: each leaves when it has said so.
+        tries -= not talk.unfit
     raise SandboxBroken
 
 
@@ -53,7 +56,7 @@ class Conversation:
         self.emit, self.stop = emit, stop
         self.live = output.Live()
         self.frames = frames.Frames()
-        self.begun = False
+        self.begun = self.unfit = False
         self.asked: Stop | None = None
         self.ask_at = 0.0
         self.until = time.monotonic() + START_SECONDS
@@ -101,6 +104,8 @@ class Conversation:
         elif kind == frames.SKIPPED:
             self.pass_on(self.live.feed(b"", final=True))
             self.pass_on(f"\n{output.left_out(int(payload))}\n")
+        elif kind == frames.UNFIT:
+            self.unfit = True
         elif kind == frames.FAULT:
             raise SandboxBroken(payload.decode())
         elif kind == frames.RESULT:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from threads.runtime.sandbox import conversation, identity, records
 from threads.runtime.sandbox.protocol import Command, Result, Stop
+from threads.runtime.sandbox.supervision import record
 from threads.runtime.sandbox.supervision.launch import Spec
 
 SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
@@ -48,7 +49,7 @@ class Local:
         stop: Callable[[], Stop | None],
     ) -> Result:
         command.record_dir.mkdir(parents=True, exist_ok=True)
-        spec = self.spec(command, self.uid(command.workdir))
+        spec = self.spec(command, self.uid(command))
         return conversation.hold(spec, command, emit=emit, stop=stop)
 
     def adopt(self, record_dir: Path, key: str) -> Result | None:
@@ -62,15 +63,18 @@ class Local:
         if self.own_uid:
             self.closed = identity.closed_to_others(self.needed())
 
-    def uid(self, workdir: Path) -> int | None:
+    def uid(self, command: Command) -> int | None:
         """Return the user to become, or None to stay the one of the worker."""
         if not self.own_uid:
             return None
-        uid = identity.own_uid(workdir)
+        uid = identity.own_uid(command.workdir)
         if not identity.mapped(uid):
             self.tell(f"user {uid} does not exist in this container")
             return None
-        if where := self.closed or identity.closed_above(workdir):
+        inside = (command.workdir, command.record_dir / record.SCRATCH)
+        if where := self.closed or next(
+            filter(None, map(identity.closed_above, inside)), None
+        ):
             self.tell(f"{where} is closed to other users")
             return None
         return uid

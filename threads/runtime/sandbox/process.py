@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -27,8 +27,10 @@ class Process(Local):
         self.look()
 
     def check(self) -> list[str]:
-        if sys.platform != "linux":
-            return ["Commands need Linux: run the workers in a container there."]
+        try:
+            os.close(os.pidfd_open(os.getpid()))
+        except (AttributeError, OSError):
+            return ["Commands need Linux 5.3 or newer: run the workers there."]
         return []
 
     def spec(self, command: Command, uid: int | None) -> Spec:

@@ -13,6 +13,7 @@ BEGUN = b"B"  # supervisor: from here on the command may have begun
 OUTPUT = b"O"  # supervisor: bytes as they come
 SKIPPED = b"K"  # supervisor: how many bytes were not passed on
 RESULT = b"R"  # supervisor: how it ended
+UNFIT = b"U"  # supervisor: bound too tightly by an earlier command; ask another one
 FAULT = b"F"  # supervisor: why it could not be begun
 
 

@@ -54,7 +54,8 @@ def supervise(sock: socket, worker: int) -> After:
     if spec is None:
         return After.MORE
     if not launch.fits(spec):
-        return After.LEAVE  # without a word: the worker asks the next one
+        line.tell(frames.UNFIT, b"")
+        return After.LEAVE
     tree.adopt_orphans()
     try:
         line.tell(frames.RESULT, json.dumps(carry_out(spec, line)).encode())
