@@ -7,13 +7,30 @@ from typing import Any
 
 import kombu.transport.redis as redis_transport
 from celery import Celery
+from celery.loaders.app import AppLoader
+from django.core.exceptions import ImproperlyConfigured
 from redis.exceptions import ConnectionError as RedisConnectionError
+
+from project import roles
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
 
-app = Celery("threadwork")
+
+class Loader(AppLoader):
+    """What workers and beat begin with."""
+
+    def on_worker_init(self) -> None:
+        # Celery would fall back on a broker of its own choosing.
+        try:
+            roles.require_servers("A worker or beat")
+        except ImproperlyConfigured as error:
+            raise SystemExit(str(error)) from None
+
+
+app = Celery("threadwork", loader="project.celery:Loader")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks()
+
 
 plain_connparams: Any = redis_transport.Channel._connparams  # noqa: SLF001
 
