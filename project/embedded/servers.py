@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -36,9 +37,10 @@ class Server:
     child: Detached | None = field(default=None, repr=False)
 
     def lives(self) -> bool:
-        if self.child:
-            return self.child.poll() is None  # reaps it, too
-        return living(self.handle)
+        # Reaped first, where it is ours. A server of many threads shows as a zombie
+        # for a moment before it can be reaped, and serves nobody by then.
+        ended = self.child is not None and self.child.poll() is not None
+        return not ended and living(self.handle)
 
 
 def living(process: psutil.Process) -> bool:
@@ -120,4 +122,5 @@ def end(server: Server, steps: Sequence[tuple[signal.Signals, float]]) -> None:
             break
         waiting.until(lambda: not server.lives(), seconds=seconds)
     if server.child:
-        server.child.poll()
+        with suppress(subprocess.TimeoutExpired):
+            server.child.wait(5)
