@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -13,32 +12,11 @@ from threads import shown
 from threads.access import RANK
 from threads.models import Gate, Member
 from threads.pages import digest
-from threads.phrases import seconds
-from threads.text import one_line
-from workflows import access, documents, selectors, why
-from workflows.models import Run, RunThread, Workflow
+from workflows import documents, selectors, why
+from workflows.chips import KINDS, STATES, Chip, took
+from workflows.models import Run, RunThread
 
 ENTRIES = 500
-STATES = {
-    "pending": "pending",
-    "running": "running",
-    "sleeping": "asleep",
-    "waiting": "waiting",
-    "completed": "completed",
-    "failed": "failed",
-    "cancelled": "cancelled",
-    "skipped": "skipped",
-}
-KINDS = {
-    "run_command": "command",
-    "dispatch_task": "bot",
-    "human_gate": "question",
-    "sleep": "sleep",
-    "call": "call",
-    "query": "query",
-    "wait_for_event": "event",
-}
-ICONS = {"asking": "waiting", "waiting": "running"}  # what waits for a bot is at work
 TRIGGERS = {
     "manual": "by hand",
     "api": "by the API",
@@ -49,18 +27,6 @@ TRIGGERS = {
     "retry": "to retry another run",
     "run": "by another run",
 }
-
-
-@dataclass(frozen=True)
-class Chip:
-    """A state as a word, an icon and a colour."""
-
-    look: str
-    words: str
-
-    @property
-    def icon(self) -> str:
-        return ICONS.get(self.look, self.look)
 
 
 @dataclass(frozen=True)
@@ -218,40 +184,6 @@ def steps(doc: Mapping[str, Any]) -> Iterator[Step]:
         )
 
 
-def took(began: str | None, ended: str | None) -> str:
-    """Say how long something took, in the two largest units that matter."""
-    if not began or not ended:
-        return ""
-    span = datetime.fromisoformat(ended) - datetime.fromisoformat(began)
-    return lasted(int(span.total_seconds()))
-
-
-def lasted(whole: int) -> str:
-    if whole < 1:
-        return ""
-    for size, small, unit, rest in (
-        (86_400, 3600, "d", "h"),
-        (3600, 60, "h", "min"),
-        (60, 1, "min", "s"),
-    ):
-        if whole >= size:
-            more = whole % size // small
-            return (
-                f"{whole // size} {unit} {more} {rest}"
-                if more
-                else (f"{whole // size} {unit}")
-            )
-    return seconds(whole)
-
-
-def unclaimed_words(unclaimed: Mapping[str, Any]) -> str:
-    """Say what is ready that no worker has taken; nothing where there is none."""
-    if not unclaimed["count"]:
-        return ""
-    since = lasted(int(unclaimed["oldest_seconds"] or 0)) or "a moment"
-    return f"{unclaimed['count']} ready for {since}, but no worker has taken it."
-
-
 def kept_by_retry(page: Shown) -> list[str]:
     """Return the names of the steps that a retry would not do again."""
     names = [step["name"] for step in selectors.plan_steps(page.run.plan_id)]
@@ -259,80 +191,3 @@ def kept_by_retry(page: Shown) -> list[str]:
     if not failure or failure["step"] not in names:
         return []
     return names[: names.index(failure["step"])]
-
-
-def names(user: Any) -> dict[tuple[str, str], str]:
-    """Return workflows' names by house and slug, deleted ones included."""
-    rows = Workflow.objects.filter(house__in=thread_access.houses(user))
-    ordered = rows.order_by("created_at").values_list("house__slug", "slug", "name")
-    return {(house, slug): name for house, slug, name in ordered}
-
-
-def choices(user: Any) -> list[tuple[str, str]]:
-    """Return the workflows that the run list can be narrowed to."""
-    return sorted({(slug, name) for (_, slug), name in names(user).items()})
-
-
-def outline(workflow: Workflow) -> list[tuple[str, str]]:
-    """Return each step's name and what it does, in a few words."""
-    return [
-        (step["name"], one_line(str(said_by(step)), 100)) for step in workflow.steps
-    ]
-
-
-def said_by(step: Mapping[str, Any]) -> object:
-    for field in ("command", "prompt", "function", "until"):
-        if step.get(field):
-            return step[field]
-    if "seconds" in step:
-        return f"sleep {step['seconds']} s"
-    return KINDS.get(step["kind"], step["kind"])
-
-
-def rows(user: Any, lines: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return lines of runs with names and chips, in a constant number of queries."""
-    found = list(lines)
-    called = names(user)
-    ids = [line["id"] for line in found if line["state"] == "waiting"]
-    asking = {
-        str(pk)
-        for pk in RunThread.objects.filter(
-            run__in=ids, awaiting=True, await_kind=RunThread.Kind.GATE
-        ).values_list("pk", flat=True)
-    }
-    return [
-        {
-            **line,
-            "name": called.get((line["house"], line["workflow"]), line["workflow"]),
-            "chip": Chip(
-                "asking" if line["id"] in asking else line["state"],
-                STATES.get(line["state"], line["state"]),
-            ),
-            "took": took(line["started_at"], line["finished_at"]),
-        }
-        for line in found
-    ]
-
-
-@dataclass(frozen=True)
-class Waiting:
-    """A question in the inbox and the run that asks it."""
-
-    ask: shown.Ask
-    run: UUID | None
-    workflow: str
-
-
-def inbox(user: Any, *, limit: int = 50) -> list[Waiting]:
-    """Return what waits for the user's houses: theirs to answer first."""
-    asks = shown.asks(user, shown.open_gates(user)[:limit])
-    threads = [ask.gate.thread_id for ask in asks]
-    found = RunThread.objects.filter(thread__in=threads, run__in=access.runs(user))
-    runs = {
-        thread: (run, name)
-        for thread, run, name in found.values_list(
-            "thread", "run", "run__workflow__name"
-        )
-    }
-    waiting = [Waiting(ask, *runs.get(ask.gate.thread_id, (None, ""))) for ask in asks]
-    return sorted(waiting, key=lambda one: bool(one.ask.bar))

@@ -14,7 +14,7 @@ from threads import gates
 from threads.exceptions import ThreadError
 from threads.forms import AnswerForm, ReplyForm
 from threads.pages import Refusal, digest, page, unchanged
-from workflows import access, documents, forms, services, shown
+from workflows import access, documents, forms, lists, services, shown
 from workflows.exceptions import BadPayload, NotFound, WorkflowError
 from workflows.models import Run, RunThread
 from workflows.services import Start
@@ -26,12 +26,12 @@ NEWEST = 8
 @require_GET
 @door
 def inbox(request: HttpRequest) -> HttpResponse:
-    waiting = shown.inbox(request.user)
+    waiting = lists.inbox(request.user)
     newest = documents.runs(request.user, limit=NEWEST)
     context = {
         "here": "inbox",
         "waiting": waiting,
-        "rows": shown.rows(request.user, newest["runs"]),
+        "rows": lists.rows(request.user, newest["runs"]),
         "seen": digest([one.ask.seen for one in waiting], newest["runs"]),
     }
     return listed(request, "inbox", context)
@@ -47,13 +47,13 @@ def runs(request: HttpRequest) -> HttpResponse:
         "here": "runs",
         "chosen": chosen,
         "states": Run.State.values,
-        "names": shown.choices(request.user),
-        "rows": shown.rows(request.user, shown_runs),
+        "names": lists.choices(request.user),
+        "rows": lists.rows(request.user, shown_runs),
         "more": min(chosen["limit"] * 2, forms.MOST)
         if len(found["runs"]) > len(shown_runs)
         else 0,
         "conductor": found["conductor"],
-        "unclaimed": shown.unclaimed_words(found["unclaimed"]),
+        "unclaimed": lists.unclaimed_words(found["unclaimed"]),
         "seen": digest(
             shown_runs, found["unclaimed"]["count"], found["conductor"]["alive"]
         ),
@@ -66,7 +66,7 @@ def runs(request: HttpRequest) -> HttpResponse:
 def workflows(request: HttpRequest) -> HttpResponse:
     found = documents.workflows(request.user)
     last = [flow["last_run"] for flow in found if flow["last_run"]]
-    rows = {row["id"]: row for row in shown.rows(request.user, last)}
+    rows = {row["id"]: row for row in lists.rows(request.user, last)}
     for flow in found:
         flow["last_run"] = flow["last_run"] and rows[flow["last_run"]["id"]]
     context = {"here": "workflows", "workflows": found, "seen": digest(found)}
@@ -102,7 +102,7 @@ def start(request: HttpRequest, slug: str) -> HttpResponse:
         "workflow": workflow,
         "form": form,
         "names": forms.payload_names(workflow),
-        "outline": shown.outline(workflow),
+        "outline": lists.outline(workflow),
     }
     status = 422 if form.errors else 200
     return render(request, "workflows/start.html", context, status=status)
