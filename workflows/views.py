@@ -14,10 +14,12 @@ from threads import gates
 from threads.exceptions import ThreadError
 from threads.forms import AnswerForm, ReplyForm
 from threads.pages import Refusal, digest, page, unchanged
-from workflows import access, documents, forms, lists, services, shown
+from workflows import access, documents, forms, services
 from workflows.exceptions import BadPayload, NotFound, WorkflowError
 from workflows.models import Run, RunThread
 from workflows.services import Start
+from workflows.shown import lists
+from workflows.shown import run as shown
 
 door = page(ThreadError, WorkflowError)
 NEWEST = 8

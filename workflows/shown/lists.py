@@ -11,8 +11,8 @@ from threads import access as thread_access
 from threads import shown
 from threads.text import one_line
 from workflows import access
-from workflows.chips import KINDS, STATES, Chip, lasted, took
 from workflows.models import RunThread, Workflow
+from workflows.shown.chips import KINDS, STATES, Chip, lasted, took
 
 
 def unclaimed_words(unclaimed: Mapping[str, Any]) -> str:

@@ -13,8 +13,8 @@ from threads.access import RANK
 from threads.models import Gate, Member
 from threads.pages import digest
 from workflows import documents, selectors, why
-from workflows.chips import KINDS, STATES, Chip, took
 from workflows.models import Run, RunThread
+from workflows.shown.chips import KINDS, STATES, Chip, took
 
 ENTRIES = 500
 TRIGGERS = {
