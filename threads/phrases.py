@@ -21,7 +21,8 @@ REPRODUCED = (
 )
 NOT_REPRODUCED = "`{test}` passes when it runs alone; something before it matters."
 HEARD_YOU = "You said meanwhile: {text}"
-NO_RUNTIME = "no bot of the kind “{runtime}” is known here"
+NO_RUNTIME = "no worker here knows “{runtime}” yet"
+NO_ROOT = "its files lie under the workspace root {root}, which no worker here sees"
 INTERRUPTED = (
     "the worker died while it ran and nothing says how it ended; "
     "the step asks not to be run again"

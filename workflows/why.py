@@ -7,6 +7,7 @@ from typing import Any
 
 from django.db import connection
 
+from threads import phrases as thread_phrases
 from threads.models import Gate, Pulse, Turn
 from workflows import phrases, selectors
 from workflows.models import Checkpoint, Run, RunThread
@@ -130,8 +131,26 @@ def gate_words(gate: Gate) -> str:
 def turn_words(run: Run, wait: RunThread) -> str:
     turn = wait.await_turn
     idle = turn is not None and turn.state == Turn.State.PENDING
+    if turn is not None and idle and (reason := nobody_for(turn)):
+        return phrases.WHY["deferred"].format(reason=reason)
     return phrases.WHY["bot_idle" if idle else "bot"].format(
         bot=wait.worker_bot.name,
         step=step_name(run),
         since=plain(wait.await_started_at or run.created_at),
     )
+
+
+def nobody_for(turn: Turn) -> str:
+    """Say what the living workers lack for a turn that has stood ready for a while."""
+    if turn.ready_at is None or now() - turn.ready_at <= PATIENCE:
+        return ""
+    workers = Pulse.objects.filter(
+        namespace=turn.namespace, dead_at=None, role__startswith="worker-"
+    )
+    if not workers.exists():
+        return ""
+    if turn.needs and not workers.filter(runtimes__contains=[turn.needs]).exists():
+        return thread_phrases.NO_RUNTIME.format(runtime=turn.needs)
+    if turn.root and not workers.filter(root=turn.root).exists():
+        return thread_phrases.NO_ROOT.format(root=turn.root)
+    return ""

@@ -89,7 +89,21 @@ def test_a_turn_of_an_unknown_runtime_waits_in_sight(house):
     turn = Turn.objects.get()
     assert (turn.state, turn.attempts, turn.needs) == ("pending", 0, "telepathy")
     assert run.state == "waiting"
-    assert why.in_words(run)
+    hands.sql("UPDATE threads_turn SET ready_at = now() - interval '1 minute'")
+    assert why.in_words(run) == (
+        "Waiting for a worker that can run it: no worker here knows “telepathy” yet."
+    )
+
+
+def test_a_turn_whose_files_no_worker_sees_names_the_root(house):
+    run = hands.go_on(
+        spawn_run(factories.workflow(house, factories.command("build"))).run
+    )
+    hands.sql("UPDATE threads_turn SET root = 'far', ready_at = now() - interval '1 m'")
+    hands.sql("UPDATE threads_pulse SET runtimes = '[\"command\"]', root = 'near'")
+
+    assert "workspace root far, which no worker here sees" in why.in_words(run)
+    assert drive.carry(run).state == "waiting"
 
 
 def test_work_of_another_namespace_is_never_claimed(house, settings):
