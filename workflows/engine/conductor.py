@@ -14,7 +14,13 @@ from uuid import UUID
 
 import psycopg
 from django.conf import settings
-from django.db import DatabaseError, InterfaceError, connection, transaction
+from django.db import (
+    DatabaseError,
+    InterfaceError,
+    OperationalError,
+    connection,
+    transaction,
+)
 
 from threads import db, gates, liveness, points, post, services
 from threads.liveness import ORPHANED
@@ -103,6 +109,16 @@ class Conductor:
         except Exception:
             logger.exception("The conductor could not %s", part.__name__)
 
+    def each(self, act: Callable[[UUID], object], rows: list[UUID]) -> None:
+        """Act on each row on its own: one that cannot be mended holds up no other."""
+        for row in rows:
+            try:
+                act(row)
+            except (OperationalError, InterfaceError):
+                raise
+            except Exception:
+                logger.exception("The conductor could not mend %s", row)
+
     def wake_sleepers(self) -> None:
         rows: list[db.Row] = [()] * BATCH
         while len(rows) == BATCH:
@@ -122,12 +138,10 @@ class Conductor:
         return [row[0] for row in rows]
 
     def close_gates(self) -> None:
-        for gate in self.due("threads_gate"):
-            gates.expire(gate)
+        self.each(gates.expire, self.due("threads_gate"))
 
     def end_turns(self) -> None:
-        for turn in self.due("threads_turn"):
-            services.overdue_turn(turn)
+        self.each(services.overdue_turn, self.due("threads_turn"))
 
     def fire_schedules(self) -> None:
         rows = db.fetch(
@@ -154,10 +168,8 @@ class Conductor:
         """Stamp dead workers and take what they held, and what a lease let go."""
         self.watch.look()
         points.reached("conductor.stamped")
-        for run in self.orphans("workflows_run"):
-            reconcile.reclaim(run)
-        for turn in self.orphans("threads_turn"):
-            services.reclaim_turn(turn)
+        self.each(reconcile.reclaim, self.orphans("workflows_run"))
+        self.each(services.reclaim_turn, self.orphans("threads_turn"))
         jobs.reclaim_orphans()
 
     def orphans(self, table: str) -> list[UUID]:
