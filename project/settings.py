@@ -17,6 +17,7 @@ ALLOWED_HOSTS = env.words("ALLOWED_HOSTS", ("localhost", "127.0.0.1", "[::1]"))
 CSRF_TRUSTED_ORIGINS = env.words("CSRF_TRUSTED_ORIGINS")
 PUBLIC_URL = env.text("PUBLIC_URL", "http://127.0.0.1:8000")  # links in mail
 NAMESPACE = env.text("NAMESPACE", "default")  # work of one stack, never another's
+ROLE = env.text("THREADWORK_ROLE")  # what this process is: web, conductor, worker-…
 
 INSTALLED_APPS = [
     "project",
@@ -74,7 +75,9 @@ DATABASE_URL = env.text("DATABASE_URL")
 DATABASES = {
     "default": {
         **env.database(DATABASE_URL),
-        "CONN_MAX_AGE": env.whole("CONN_MAX_AGE", 600),
+        # Each request of an ASGI server has a thread of its own, so that a connection
+        # kept there would serve nobody again; workers keep theirs.
+        "CONN_MAX_AGE": env.whole("CONN_MAX_AGE", 0 if ROLE == "web" else 600),
         "CONN_HEALTH_CHECKS": True,
         # Workers stay off prepared statements where a pooler stands in between.
         "DISABLE_SERVER_SIDE_CURSORS": env.flag("DATABASE_POOLER"),
