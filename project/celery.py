@@ -16,7 +16,7 @@ from project import roles
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
 
 
-class Loader(AppLoader):
+class Loader(AppLoader):  # type: ignore[misc]  # Celery has no types
     """What workers and beat begin with."""
 
     def on_worker_init(self) -> None:

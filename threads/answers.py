@@ -37,7 +37,7 @@ def may_answer(gate: Gate, person: Any) -> None:
         raise NotFound
     if member.role == Member.Role.VIEWER:
         raise NotAllowed(phrases.VIEWERS_READ)
-    names = {member.role, person.get_username()}
+    names = {member.role, person.get_username(), person.email} - {""}
     if gate.who and not names & set(gate.who):
         raise NotYourGate(phrases.NOT_FOR_YOU.format(who=", ".join(gate.who)))
     if gate.not_starter and gate.starter_id == person.pk:

@@ -143,6 +143,14 @@ def test_a_role_may_be_named(house, alice, bob):
     assert decide(gate, alice).outcome == "approved"
 
 
+def test_an_address_may_be_named(house, alice, bob):
+    _, gate = ask(house, who=["bob@example.com"])
+
+    with pytest.raises(NotYourGate):
+        decide(gate, alice)
+    assert decide(gate, bob).outcome == "approved"
+
+
 def test_the_starter_may_answer_unless_the_step_says_not(house, alice, bob):
     _, mine = ask(house, by=alice)
     assert decide(mine, alice).outcome == "approved"

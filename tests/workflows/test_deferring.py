@@ -75,7 +75,8 @@ def test_a_deferred_run_does_not_stand_in_the_way_of_others(run, house):
 
 
 def test_a_worker_says_which_kinds_it_knows():
-    assert tasks.liveness.known_kinds >= plan.KINDS
+    assert tasks.advance_run.name == "workflows.advance"
+    assert liveness.known_kinds >= plan.KINDS
 
 
 def test_a_turn_of_an_unknown_runtime_waits_in_sight(house):

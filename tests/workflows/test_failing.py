@@ -104,6 +104,26 @@ def test_a_finished_step_starts_the_count_of_crashes_again(house, alice):
     assert (run.state, run.crashes, run.attempts) == ("pending", 1, 3)
 
 
+def test_a_fault_nobody_foresaw_is_a_crash_and_bounded(house, monkeypatch):
+    def broken(*args, **more):
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("workflows.seams.ask_people", broken)
+    flow = factories.workflow(house, factories.gate("ship"), max_attempts=2)
+    run = hands.go_on(spawn_run(flow).run)
+
+    assert run.state == "running"
+    assert look(run.pk)
+    hands.go_on(run)
+    assert look(run.pk)
+
+    run.refresh_from_db()
+    assert run.failure == {
+        "step": "ship",
+        "reason": "the worker died 2 times at this step",
+    }
+
+
 def test_starting_again_keeps_nothing(house):
     flow = factories.workflow(house, factories.command("test"))
     first = hands.go_on(spawn_run(flow, payload={"n": 1}, key="k").run)
