@@ -9,7 +9,8 @@ from django.db.models.functions import Now
 
 from threads import db, gates
 from threads.liveness import ORPHANED
-from threads.locking import LockedThread
+from threads.locking import SYSTEM, LockedThread
+from threads.models import Entry
 from workflows import phrases, selectors
 from workflows.journal import Held
 from workflows.models import Attempt, Checkpoint, Run, RunThread, Seat
@@ -61,6 +62,61 @@ def settle(
     Seat.objects.filter(run=run).delete()
     thread.append(words)
     return True
+
+
+# One statement, one commit, for a run that has nothing to let go of but its claim; any
+# other matches no row and ends by `settle`. What could open a gate or a wait, or stamp
+# a cancel, first takes the thread or the run: the run's row is then read anew, and the
+# schema refuses to commit what was missed.
+COMPLETE = """
+WITH thread AS MATERIALIZED (
+    SELECT id FROM threads_thread WHERE id = %(thread)s FOR NO KEY UPDATE
+), settled AS (
+    UPDATE workflows_run r
+       SET state = 'completed', holder = NULL, held_until = NULL, due_at = NULL,
+           ready_at = NULL, deferred = '', failure = NULL,
+           finished_at = statement_timestamp()
+      FROM thread
+     WHERE r.id = %(run)s AND r.state = 'running' AND r.cancel_asked_at IS NULL
+       AND r.holder = %(holder)s AND r.attempts = %(attempts)s
+       AND NOT EXISTS (SELECT 1 FROM workflows_seat s WHERE s.run_id = r.id)
+       AND NOT EXISTS (SELECT 1 FROM workflows_runthread w
+                        WHERE w.run_id = r.id AND w.awaiting)
+       AND NOT EXISTS (SELECT 1 FROM threads_gate g
+                        WHERE g.thread_id = thread.id AND g.state = 'open')
+ RETURNING r.id
+), numbered AS (
+    UPDATE threads_thread t SET last_number = t.last_number + 1
+      FROM settled WHERE t.id = %(thread)s
+ RETURNING t.last_number
+), entry AS (
+    INSERT INTO threads_entry (thread_id, number, author_kind, author_name, kind, body)
+    SELECT %(thread)s, last_number, %(author_kind)s, %(author_name)s, %(kind)s, %(words)s
+      FROM numbered
+), attempt AS (
+    UPDATE workflows_attempt a SET ended_at = statement_timestamp(), ended = 'settled'
+      FROM settled WHERE a.run_id = settled.id AND a.ended_at IS NULL
+)
+SELECT id FROM settled
+"""
+
+
+def complete(held: Held, words: str) -> bool:
+    """Settle a run in hand as completed where only its claim is left; False elsewhere."""
+    row = db.fetch_one(
+        COMPLETE,
+        {
+            "run": held.id,
+            "thread": held.thread,
+            "holder": held.holder,
+            "attempts": held.attempts,
+            "author_kind": SYSTEM.kind,
+            "author_name": SYSTEM.name,
+            "kind": Entry.Kind.NOTE.value,
+            "words": words,
+        },
+    )
+    return row is not None
 
 
 def reclaim(thread: LockedThread, run: Run) -> bool:

@@ -239,6 +239,9 @@ def settle(held: Held, past: list[outcomes.Past]) -> None:
     if result.result == "failed":
         failure = held.failure or {"step": result.step, "reason": result.reason}
         words = phrases.FAILED.format(**failure)
+    elif settling.complete(held, words):
+        points.reached("advance.settled")
+        return
     with locked(held.thread) as thread:
         run = Run.objects.select_related("workflow", "workflow__house").get(pk=held.id)
         if run.cancel_asked_at is not None:
