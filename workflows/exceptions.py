@@ -38,6 +38,12 @@ class RunActive(WorkflowError):
     code = "run_active"
 
 
+class NotReached(WorkflowError):
+    """That run never got to this step; begin at an earlier one."""
+
+    code = "not_reached"
+
+
 class BadPayload(WorkflowError):
     """The payload cannot be kept."""
 

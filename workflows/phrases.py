@@ -61,7 +61,7 @@ WHY = {
     "no_seat": "Not started: another run has the place.",
     "completed": "Completed at {at}.",
     "failed": "Failed at {at}: {step}: {reason}",
-    "cancelled": "Cancelled at {at}.",
+    "cancelled": "Cancelled at {at} by {who}.",
 }
 UNTIL = ", until {until}"
 ENDED = (

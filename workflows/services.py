@@ -17,7 +17,7 @@ from threads import services as thread_services
 from threads.locking import LockedThread, locked, person_author
 from threads.models import Thread, Turn
 from workflows import journal, phrases, reconcile, seams, selectors, why
-from workflows.exceptions import BadPayload, NotFound, RunActive, RunSettled
+from workflows.exceptions import BadPayload, NotFound, NotReached, RunActive, RunSettled
 from workflows.models import Checkpoint, Run, RunKey, RunThread, Seat, Workflow
 
 PAYLOAD_LIMIT = 1_000_000  # characters of JSON
@@ -176,11 +176,13 @@ def hand_back(workflow: Workflow, standing: Standing, key: str) -> Spawned | Non
 def open_run_thread(run: Run, workflow: Workflow, start: Start) -> None:
     """Open the run's own thread, keep what it keeps, and post its ticket."""
     thread = thread_services.open_thread(
-        workflow.house, title=workflow.name, kind=Thread.Kind.RUN, bot=workflow.bot
+        workflow.house,
+        title=workflow.name,
+        kind=Thread.Kind.RUN,
+        bot=workflow.bot,
+        first=started_words(run, start),
     )
     RunThread.objects.create(run=run, thread=thread, worker_bot=workflow.bot)
-    with locked(thread.pk) as open_thread:
-        open_thread.append(started_words(run, start))
     if start.retry_of is not None:
         keep_steps(run, start)
     points.reached("spawn.written")
@@ -201,7 +203,9 @@ def keep_steps(run: Run, start: Start) -> None:
     """Copy the finished steps before the position; they never run again."""
     old = Checkpoint.objects.filter(
         run=start.retry_of, position__lt=start.position, state__in=Checkpoint.ENDED
-    )
+    ).exclude(state=Checkpoint.State.CANCELLED)
+    if len({step.position for step in old}) < start.position:
+        raise NotReached
     for step in old:
         step.pk, step.run, step.entry = None, run, None
         step.save(force_insert=True)
@@ -220,7 +224,7 @@ def retry_run(
     """Start a new run that keeps the finished steps before the one to do again.
 
     Without a step named, it begins at the first that failed. Raises RunActive for a
-    run that has not ended, NotFound for an unknown step.
+    run that has not ended, NotFound or NotReached for a step it cannot begin at.
     """
     if run.state not in Run.SETTLED:
         raise RunActive

@@ -62,7 +62,8 @@ def running_words(run: Run) -> str:
 def settled_words(run: Run) -> str:
     failure = run.failure or {"step": "", "reason": ""}
     at = plain(run.finished_at) if run.finished_at else ""
-    return phrases.WHY[run.state].format(at=at, **failure)
+    who = run.cancel_words.partition("\n")[0] or "System"
+    return phrases.WHY[run.state].format(at=at, who=who, **failure)
 
 
 def step_name(run: Run) -> str:

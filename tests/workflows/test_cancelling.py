@@ -211,6 +211,14 @@ def test_what_has_settled_is_not_cancelled(house, alice):
         cancel_run(run.pk, by=alice)
 
 
+def test_who_cancels_what_is_cancelled_is_told_who_was_first(house, alice, bob):
+    run = start(house, factories.gate("ship"))
+    cancel_run(run.pk, by=alice)
+
+    with pytest.raises(RunSettled, match=r"Cancelled at .* by alice\."):
+        cancel_run(run.pk, by=bob)
+
+
 def test_a_withdrawn_question_says_so(house, alice, bob):
     run = start(house, factories.gate("ship"))
     gate = drive.open_gate(run)

@@ -10,9 +10,9 @@ from tests import drive, factories, hands
 from threads import gates
 from threads.models import Gate, Turn
 from workflows import documents, why
-from workflows.exceptions import NotFound, RunActive
+from workflows.exceptions import NotFound, NotReached, RunActive
 from workflows.models import Attempt, Checkpoint, Event, Run
-from workflows.services import Start, look, retry_run, spawn_run
+from workflows.services import Start, cancel_run, look, retry_run, spawn_run
 
 TWICE = {"limit": 2, "delay": 60, "backoff": 2}
 
@@ -202,6 +202,17 @@ def test_a_retry_is_refused_where_it_has_no_sense(house):
 
     with pytest.raises(NotFound, match="no step called “deploy”; there are build"):
         retry_run(run, from_step="deploy")
+
+
+def test_a_retry_never_jumps_over_what_has_not_run(house):
+    steps = [factories.command(name) for name in ("build", "test", "ship")]
+    run = cancel_run(start(house, *steps).pk)
+
+    with pytest.raises(NotReached):
+        retry_run(run, from_step="ship")
+
+    assert Run.objects.count() == 1
+    assert retry_run(run).run.position == 0
 
 
 def test_a_turn_is_tried_again_on_the_row_with_the_same_key(house):
