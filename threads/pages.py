@@ -13,6 +13,7 @@ from django.db import InterfaceError, OperationalError
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.template.loader import render_to_string
+from django.utils.cache import add_never_cache_headers
 
 View = Callable[..., HttpResponse]
 
@@ -50,13 +51,15 @@ def page(*refusals: type[Exception]) -> Callable[[View], View]:
         @wraps(view)
         def answer(request: HttpRequest, **named: Any) -> HttpResponse:
             try:
-                return inside(request, **named)
+                response = inside(request, **named)
             except refusals as error:
                 return refused(request, Refusal(error))
             except (OperationalError, InterfaceError):
                 # Without the request: who signed in stands in the database as well.
                 html = render_to_string("project/away.html")
                 return HttpResponse(html, status=503, headers=AWAY)
+            add_never_cache_headers(response)  # nothing stays behind after signing out
+            return response
 
         return answer
 

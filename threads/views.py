@@ -13,7 +13,11 @@ from django.shortcuts import redirect, render
 from django.utils.http import urlsafe_base64_decode
 from django.views.decorators.cache import never_cache
 from django.views.decorators.csrf import csrf_protect
-from django.views.decorators.http import require_GET, require_http_methods, require_POST
+from django.views.decorators.http import (
+    require_http_methods,
+    require_POST,
+    require_safe,
+)
 
 from threads import access, gates, shown
 from threads.exceptions import NotFound, ThreadError
@@ -52,7 +56,7 @@ def user_of(uidb64: str) -> Any:
         return None
 
 
-@require_GET
+@require_safe
 @door
 def thread(request: HttpRequest, code: UUID) -> HttpResponse:
     room = access.get_thread(request.user, code)

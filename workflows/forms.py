@@ -34,7 +34,14 @@ class StartForm(forms.Form):
         try:
             return text.loads(raw, where="payload")
         except text.Unclean as error:
-            raise forms.ValidationError(str(error)) from None
+            raise forms.ValidationError(beside(error)) from None
+
+
+def beside(error: Exception) -> str:
+    """Say at the payload's field what is wrong with it, without naming it twice."""
+    words = str(error)
+    inside = words.removeprefix("payload: ")
+    return words if inside == words else f"The payload {inside}."
 
 
 class FilterForm(forms.Form):

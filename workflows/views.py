@@ -8,7 +8,11 @@ from uuid import UUID
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
-from django.views.decorators.http import require_GET, require_http_methods, require_POST
+from django.views.decorators.http import (
+    require_http_methods,
+    require_POST,
+    require_safe,
+)
 
 from threads import gates
 from threads.exceptions import ThreadError
@@ -25,7 +29,7 @@ door = page(ThreadError, WorkflowError)
 NEWEST = 8
 
 
-@require_GET
+@require_safe
 @door
 def inbox(request: HttpRequest) -> HttpResponse:
     waiting = lists.inbox(request.user)
@@ -39,7 +43,7 @@ def inbox(request: HttpRequest) -> HttpResponse:
     return listed(request, "inbox", context)
 
 
-@require_GET
+@require_safe
 @door
 def runs(request: HttpRequest) -> HttpResponse:
     chosen = forms.FilterForm(request.GET).chosen()
@@ -63,14 +67,16 @@ def runs(request: HttpRequest) -> HttpResponse:
     return listed(request, "runs", context)
 
 
-@require_GET
+@require_safe
 @door
 def workflows(request: HttpRequest) -> HttpResponse:
     found = documents.workflows(request.user)
     last = [flow["last_run"] for flow in found if flow["last_run"]]
     rows = {row["id"]: row for row in lists.rows(request.user, last)}
+    startable = lists.startable(request.user)
     for flow in found:
         flow["last_run"] = flow["last_run"] and rows[flow["last_run"]["id"]]
+        flow["may_start"] = flow["house"] in startable
     context = {"here": "workflows", "workflows": found, "seen": digest(found)}
     return listed(request, "workflows", context)
 
@@ -96,7 +102,7 @@ def start(request: HttpRequest, slug: str) -> HttpResponse:
             by = Start(by=request.user)
             run = services.spawn_run(workflow, payload=payload, key=key, start=by).run
         except BadPayload as error:
-            form.add_error("payload", str(error))
+            form.add_error("payload", forms.beside(error))
         else:
             return redirect("workflows:run", run.pk)
     context = {
@@ -110,22 +116,26 @@ def start(request: HttpRequest, slug: str) -> HttpResponse:
     return render(request, "workflows/start.html", context, status=status)
 
 
-@require_GET
+@require_safe
 @door
 def run_page(request: HttpRequest, code: UUID) -> HttpResponse:
     return run_answer(request, looked_at(request, code))
 
 
-@require_GET
+@require_safe
 @door
 def run_body(request: HttpRequest, code: UUID) -> HttpResponse:
-    page = shown.run(request.user, looked_at(request, code), whole=whole(request))
+    run = access.get_run(request.user, code)
+    if run.state != Run.State.PENDING:
+        # Every look at a late one posts a ticket: pages left open would multiply them.
+        run = looked_at(request, code)
+    page = shown.run(request.user, run, whole=whole(request))
     if unchanged(request, page.seen):
         return HttpResponse(status=204)
     return render(request, "workflows/_run.html", run_context(request, page))
 
 
-@require_GET
+@require_safe
 @door
 def run_of(request: HttpRequest, thread: UUID) -> HttpResponse:
     run = RunThread.objects.filter(thread=thread).values_list("run", flat=True).first()

@@ -179,5 +179,5 @@ def test_a_workflow_is_started_and_cancelled_by_keyboard(page, house, trouble):
     page.get_by_label("Why?").fill("only a try")
     page.keyboard.press("Enter")
 
-    page.get_by_text("Cancelled by alice: only a try").wait_for()
+    page.get_by_text("Cancelled by alice: only a try").first.wait_for()
     assert trouble == []

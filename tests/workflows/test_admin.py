@@ -205,6 +205,13 @@ def test_houses_are_set_up_here(staff, house, path):
     assert staff.get(f"/admin/threads/{path}/add/").status_code == 200
 
 
+def test_the_mirrored_schedules_cannot_be_edited_behind_their_workflows(staff):
+    page = staff.get("/admin/").content.decode()
+
+    assert "Periodic" not in page
+    assert staff.get("/admin/django_celery_beat/periodictask/").status_code == 404
+
+
 def test_a_list_of_runs_costs_no_query_for_each(
     staff, house, django_assert_max_num_queries
 ):

@@ -142,6 +142,18 @@ def test_a_list_asks_again_and_is_told_only_what_changed(signed_in, house, path)
     assert b"<html" not in changed.content
 
 
+def test_a_viewer_sees_no_start_button(client, house, carol):
+    factories.workflow(house, factories.gate(), name="Deploy")
+    client.force_login(carol)
+
+    page = text_of(client, "/workflows/")
+
+    assert "Deploy" in page
+    assert "/start/" not in page
+
+
 @pytest.mark.parametrize("path", ["/", "/runs/", "/workflows/"])
 def test_a_list_is_only_read(signed_in, path):
     assert signed_in.post(path).status_code == 405
+    assert signed_in.head(path).status_code == 200
+    assert "no-store" in signed_in.get(path).headers["Cache-Control"]

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from datetime import timedelta
 from unittest import mock
 from uuid import uuid4
 
@@ -300,6 +301,20 @@ def test_a_page_mends_a_run_whose_wait_was_lost(client, asking, alice):
         page_of(client, asking)
 
     look.assert_called_once_with(asking.pk)
+
+
+def test_a_page_left_open_posts_no_tickets(client, house, alice, posted):
+    flow = factories.workflow(house, factories.gate())
+    run = spawn_run(flow).run
+    Run.objects.filter(pk=run.pk).update(ready_at=run.created_at - timedelta(hours=1))
+    client.force_login(alice)
+    page_of(client, run)
+    posted.clear()
+
+    for _ in range(5):
+        assert client.get(f"/runs/{run.pk}/body/").status_code == 200
+
+    assert posted == []
 
 
 def test_an_absent_database_is_said_in_words(client, asking, alice):

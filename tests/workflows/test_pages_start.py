@@ -46,10 +46,10 @@ def test_the_button_pressed_twice_starts_one_run(client, flow, bob):
 @pytest.mark.parametrize(
     ("payload", "reason"),
     [
-        ("{branch}", "payload: is not JSON"),
-        ("[1]", "must be a JSON object"),
+        ("{branch}", "The payload is not JSON"),
+        ("[1]", "The payload must be a JSON object"),
         ('{"a": NaN}', "NaN"),
-        ('{"a": "\\u0000"}', "holds a NUL character"),
+        ('{"a": "\\u0000"}', "payload.a: holds a NUL character"),
     ],
 )
 def test_a_payload_that_cannot_be_kept_is_refused_beside_the_field(

@@ -29,7 +29,7 @@ class Attempts(Lines):
 @admin.register(Run)
 class RunAdmin(Journal):
     list_display = [
-        "id",
+        "short",
         "workflow",
         "state",
         "trigger",
@@ -43,6 +43,10 @@ class RunAdmin(Journal):
     date_hierarchy = "created_at"
     inlines = [Steps, Attempts]
     actions = ["cancel_runs"]
+
+    @admin.display(description="run")
+    def short(self, run: Run) -> str:
+        return run.pk.hex[-8:]
 
     @admin.display(description="failed because")
     def reason(self, run: Run) -> str:

@@ -48,7 +48,9 @@ class WorkflowForm(RowForm):
         flow = self.instance
         self.fields["name"].required = False
         if flow.steps:
-            shown = plan.dump_file({"steps": flow.steps}).removeprefix("steps:\n")
+            # The database keeps no order of keys; people write these two first.
+            steps = [{"name": "", "kind": "", **step} for step in flow.steps]
+            shown = plan.dump_file({"steps": steps}).removeprefix("steps:\n")
             self.initial["steps"] = shown
             self.initial["bot"] = flow.bot.handle
             self.initial["notify"] = ", ".join(flow.notify)
@@ -111,6 +113,7 @@ class WorkflowForm(RowForm):
 @admin.register(Workflow)
 class WorkflowAdmin(Rows):
     form = WorkflowForm
+    fields = [*WorkflowForm.Meta.fields]
     list_display = ["slug", "name", "house", "schedule", "next_slot_at", "paused"]
     list_filter = ["paused", "house"]
     list_select_related = ["house"]

@@ -9,6 +9,7 @@ from uuid import UUID
 
 from threads import access as thread_access
 from threads import shown
+from threads.models import Member
 from threads.text import one_line
 from workflows import access
 from workflows.models import RunThread, Workflow
@@ -28,6 +29,12 @@ def names(user: Any) -> dict[tuple[str, str], str]:
     rows = Workflow.objects.filter(house__in=thread_access.houses(user))
     ordered = rows.order_by("created_at").values_list("house__slug", "slug", "name")
     return {(house, slug): name for house, slug, name in ordered}
+
+
+def startable(user: Any) -> set[str]:
+    """Return the slugs of the houses in which the user may start runs."""
+    members = Member.objects.filter(user=user).exclude(role=Member.Role.VIEWER)
+    return set(members.values_list("house__slug", flat=True))
 
 
 def choices(user: Any) -> list[tuple[str, str]]:

@@ -150,6 +150,9 @@ def open_ask(user: Any, thread: UUID, member: Member) -> shown.Ask | None:
 
 
 def sentence(run: Run, doc: Mapping[str, Any]) -> str:
+    if run.state == Run.State.CANCELLED:
+        words: str = documents.run_line(run)["reason"]
+        return f"{words[:1].upper()}{words[1:]}."
     waits = doc["waiting_for"]
     return waits["words"] if waits else why.in_words(run)
 
