@@ -16,7 +16,7 @@ from django.db import transaction
 
 from threads import db
 from threads.exceptions import NotFound
-from threads.models import Bot, Entry
+from threads.models import Bot, Entry, House, Thread
 from threads.text import clean
 
 
@@ -105,3 +105,43 @@ def locked(thread_id: UUID) -> Iterator[LockedThread]:
         thread = LockedThread(id=thread_id, house=row[0], last_number=row[1])
         yield thread
         thread.flush()
+
+
+def open_thread(
+    house: House,
+    *,
+    title: str,
+    kind: str = Thread.Kind.ROOM,
+    bot: Bot | None = None,
+    first: str = "",
+) -> Thread:
+    """Open a thread; a run's thread is bound to one bot that always replies.
+
+    `first` is what System says in it, before anybody else can: it needs no lock.
+    """
+    thread = Thread.objects.create(
+        house=house,
+        title=title[:200],
+        kind=kind,
+        bot=bot,
+        trigger_mode="always" if kind == Thread.Kind.RUN else "mention",
+        last_number=1 if first else 0,
+    )
+    if first:
+        opened = LockedThread(id=thread.pk, house=house.pk, last_number=0)
+        opened.append(first)
+        Entry.objects.bulk_create(opened.entries)
+    return thread
+
+
+def append_entry(
+    thread_id: UUID,
+    body: str,
+    *,
+    author: Author = SYSTEM,
+    kind: str = Entry.Kind.NOTE,
+    data: dict[str, Any] | None = None,
+) -> int:
+    """Append one entry and return its number."""
+    with locked(thread_id) as thread:
+        return thread.append(body, author=author, kind=kind, data=data)

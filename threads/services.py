@@ -13,36 +13,13 @@ from django.db.models import F, Q
 from django.db.models.functions import Now
 from psycopg.types.json import Jsonb
 
-from threads import db, envelopes, notices, phrases, post
+from threads import db, envelopes, locking, notices, phrases, post
 from threads.liveness import ORPHANED
-from threads.locking import SYSTEM, Author, LockedThread, bot_author, locked
+from threads.locking import LockedThread, bot_author, locked
 from threads.models import Bot, Entry, House, Job, Thread, Turn
 
-
-def open_thread(
-    house: House, *, title: str, kind: str = Thread.Kind.ROOM, bot: Bot | None = None
-) -> Thread:
-    """Open a thread; a run's thread is bound to one bot that always replies."""
-    return Thread.objects.create(
-        house=house,
-        title=title[:200],
-        kind=kind,
-        bot=bot,
-        trigger_mode="always" if kind == Thread.Kind.RUN else "mention",
-    )
-
-
-def append_entry(
-    thread_id: UUID,
-    body: str,
-    *,
-    author: Author = SYSTEM,
-    kind: str = Entry.Kind.NOTE,
-    data: dict[str, Any] | None = None,
-) -> int:
-    """Append one entry and return its number."""
-    with locked(thread_id) as thread:
-        return thread.append(body, author=author, kind=kind, data=data)
+open_thread = locking.open_thread
+append_entry = locking.append_entry
 
 
 @dataclass(frozen=True)
