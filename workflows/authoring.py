@@ -98,6 +98,8 @@ def update(workflow: Workflow, values: dict[str, Any]) -> Saved:
     if changes:
         if workflow.schedule != values["schedule"]:
             values["next_slot_at"] = next_slot(values["schedule"])
+            if not workflow.paused:  # what a broken schedule left
+                values["paused_reason"] = ""
         Workflow.objects.filter(pk=workflow.pk).update(
             **values, revision=workflow.revision + 1, updated_at=Now()
         )
@@ -129,7 +131,10 @@ def shown(value: object) -> str:
 def next_slot(schedule: str) -> Any:
     if not schedule:
         return None
-    return schedules.next_after(schedules.parse(schedule), why.now())
+    try:
+        return schedules.next_after(schedules.parse(schedule), why.now())
+    except schedules.BadSchedule as error:
+        raise BadWorkflow([("schedule", str(error))]) from None
 
 
 def misfits(house: House, recipe: plan.Recipe) -> Iterator[tuple[str, str]]:

@@ -297,6 +297,21 @@ def test_a_broken_stored_schedule_disables_only_itself(house):
     assert Run.objects.get().workflow == sound
 
 
+def test_a_broken_schedule_is_refused_until_it_is_mended(house):
+    flow = make(house)
+    Workflow.objects.update(schedule="99 * * * *")
+    flow.refresh_from_db()
+    slots.disable(flow.pk, "minute: 99 is too large")
+
+    with pytest.raises(BadWorkflow, match="schedule: minute: "):
+        authoring.resume_workflow(flow)
+    make(house)
+
+    flow.refresh_from_db()
+    assert flow.paused_reason == ""
+    assert flow.next_slot_at is not None
+
+
 def test_a_schedule_that_cannot_be_read_is_refused(house):
     with pytest.raises(BadWorkflow, match="schedule: "):
         make(house, "0 25 * * *")
