@@ -9,6 +9,7 @@ import pytest
 from tests import drive, factories, hands
 from threads import gates
 from threads.models import Gate, Turn
+from workflows import tasks
 from workflows.engine import advance
 from workflows.engine.conductor import Conductor
 from workflows.models import Run
@@ -74,6 +75,34 @@ def test_dead_workers_hand_over_within_a_round(house):
 
     run.refresh_from_db()
     assert (run.state, run.crashes) == ("pending", 1)
+
+
+def test_the_sweep_of_beat_does_what_a_conductor_does(
+    house, posted, monkeypatch, django_capture_on_commit_callbacks
+):
+    monkeypatch.setattr("threads.post.waiting_tickets", lambda queue: 0)
+    asleep = start(house, factories.sleep("rest"), slug="asleep")
+    lost = spawn_run(factories.workflow(house, factories.gate("ask"))).run
+    hands.sql(
+        "UPDATE workflows_run SET ready_at = now() - interval '1 minute' WHERE id = %s",
+        lost.pk,
+    )
+    flow = factories.workflow(
+        house, factories.gate("ask"), slug="hourly", schedule="@hourly"
+    )
+    hands.sql(
+        "UPDATE workflows_workflow SET next_slot_at = date_trunc('second', now())"
+        " WHERE id = %s",
+        flow.pk,
+    )
+
+    with django_capture_on_commit_callbacks(execute=True):
+        tasks.sweep_all()
+
+    asleep.refresh_from_db()
+    assert asleep.state == "pending"
+    assert Run.objects.filter(workflow=flow, trigger="schedule").exists()
+    assert ("workflows.advance", "steps", "steps", "") in posted
 
 
 @pytest.mark.django_db(transaction=True)
