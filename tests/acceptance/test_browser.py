@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
 from collections.abc import Iterator
@@ -30,13 +31,14 @@ pytestmark = [pytest.mark.django_db(transaction=True)]
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    playwright = pytest.importorskip(
-        "playwright.sync_api", reason="pip install -e '.[dev]' brings playwright"
-    )
-    if not CHROMIUM.exists():
-        if os.environ.get("REQUIRE_ALL") == "1":
-            pytest.fail("There is no browser: apt-get install chromium")
-        pytest.skip("There is no browser: apt-get install chromium")
+    missing = ""
+    if importlib.util.find_spec("playwright") is None:
+        missing = "There is no playwright: pip install -e '.[dev]'"
+    elif not CHROMIUM.exists():
+        missing = "There is no browser: apt-get install chromium"
+    if missing:
+        (pytest.fail if os.environ.get("REQUIRE_ALL") == "1" else pytest.skip)(missing)
+    playwright = importlib.import_module("playwright.sync_api")
     # The driver keeps an event loop on this thread, where Django would see it.
     before = os.environ.get("DJANGO_ALLOW_ASYNC_UNSAFE")
     os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "1"

@@ -28,15 +28,7 @@ class Attempts(Lines):
 
 @admin.register(Run)
 class RunAdmin(Journal):
-    list_display = [
-        "short",
-        "workflow",
-        "state",
-        "trigger",
-        "reason",
-        "created_at",
-        "page",
-    ]
+    list_display = ["short", "workflow", "state", "created_at", "page", "reason"]
     list_filter = ["state", "trigger", "house", "workflow"]
     list_select_related = ["workflow"]
     search_fields = ["=id", "key", "workflow__slug"]
