@@ -62,7 +62,7 @@ def recipe() -> dict[str, Any]:
                 "when": "on_failure",
                 "on_error": "continue",
                 "prompt": "These checks failed. Find out why and post what you find."
-                "\n\n{{steps.checks.output}}",
+                "\n\n```\n{{steps.checks.output}}\n```",
             },
             {
                 "name": "approve",
