@@ -10,6 +10,7 @@ from django.urls import include, path
 from django.views.generic import RedirectView
 
 from project import health
+from threads.pages import steady
 from threads.views import SignIn, one_time
 
 admin.site.site_header = admin.site.site_title = "Threadwork"
@@ -22,9 +23,9 @@ for mirror in apps.get_app_config("django_celery_beat").get_models():
 urlpatterns = [
     path("", include("workflows.urls")),
     path("", include("threads.urls")),
-    path("sign-in/", SignIn.as_view(), name="sign-in"),
-    path("sign-in/<str:uidb64>/<str:token>/", one_time, name="one-time"),
-    path("sign-out/", LogoutView.as_view(), name="sign-out"),
+    path("sign-in/", steady(SignIn.as_view()), name="sign-in"),
+    path("sign-in/<str:uidb64>/<str:token>/", steady(one_time), name="one-time"),
+    path("sign-out/", steady(LogoutView.as_view()), name="sign-out"),
     path("admin/", admin.site.urls),
     path("favicon.ico", RedirectView.as_view(url=static("project/mark.svg"))),
     path("healthz", health.healthz, name="healthz"),

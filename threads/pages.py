@@ -11,11 +11,12 @@ from typing import Any
 from django.contrib.auth.decorators import login_required
 from django.db import InterfaceError, OperationalError
 from django.http import Http404, HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
 from django.shortcuts import render
 from django.template.loader import render_to_string
 from django.utils.cache import add_never_cache_headers
 
-View = Callable[..., HttpResponse]
+View = Callable[..., HttpResponseBase]
 
 STATUS = {
     "not_found": 404,
@@ -42,22 +43,34 @@ class Refusal(Exception):
         super().__init__(str(error))
 
 
+def steady(view: View) -> View:
+    """Answer an absent database in words."""
+
+    @wraps(view)
+    def answer(request: HttpRequest, **named: Any) -> HttpResponseBase:
+        try:
+            return view(request, **named)
+        except (OperationalError, InterfaceError):
+            # Without the request: who signed in stands in the database as well.
+            html = render_to_string("project/away.html")
+            return HttpResponse(html, status=503, headers=AWAY)
+
+    return answer
+
+
 def page(*refusals: type[Exception]) -> Callable[[View], View]:
     """Ask for sign-in, and answer refusals and an absent database in words."""
 
     def door(view: View) -> View:
         inside = login_required(view)
 
+        @steady
         @wraps(view)
-        def answer(request: HttpRequest, **named: Any) -> HttpResponse:
+        def answer(request: HttpRequest, **named: Any) -> HttpResponseBase:
             try:
                 response = inside(request, **named)
             except refusals as error:
                 return refused(request, Refusal(error))
-            except (OperationalError, InterfaceError):
-                # Without the request: who signed in stands in the database as well.
-                html = render_to_string("project/away.html")
-                return HttpResponse(html, status=503, headers=AWAY)
             add_never_cache_headers(response)  # nothing stays behind after signing out
             return response
 

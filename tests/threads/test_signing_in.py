@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+from unittest import mock
+
 from django.contrib.auth.tokens import default_token_generator
+from django.db import OperationalError
 from django.test import Client
 from django.utils.encoding import force_bytes
 from django.utils.http import urlsafe_base64_encode
@@ -66,6 +69,17 @@ def test_a_link_of_a_deactivated_person_is_refused(client, alice):
     alice.save()
 
     assert client.post(link).status_code == 410
+
+
+def test_an_absent_database_is_said_in_words_at_the_door(client, alice):
+    client.force_login(alice)
+    gone = OperationalError("connection refused")
+
+    with mock.patch("django.contrib.auth.get_user", side_effect=gone):
+        answers = [client.get(path) for path in ("/sign-in/", "/", "/runs/")]
+
+    assert [answer.status_code for answer in answers] == [503, 503, 503]
+    assert all("Nothing is lost" in answer.content.decode() for answer in answers)
 
 
 def test_signing_out_takes_a_button(client, alice):
