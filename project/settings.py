@@ -100,6 +100,9 @@ CELERY_TASK_SERIALIZER = "json"
 CELERY_ACCEPT_CONTENT = ["json"]
 CELERY_TASK_PUBLISH_RETRY = False  # tried once; the conductor tops up
 CELERY_TASK_DEFAULT_QUEUE = "steps"
+# Celery closes the connection around each ticket unless told after how many; ours are
+# looked at when a ticket begins (threads/tasks.py) and end at CONN_MAX_AGE.
+CELERY_DB_REUSE_MAX = 10**9
 CELERY_TASK_CREATE_MISSING_QUEUES = True
 CELERY_WORKER_MAX_TASKS_PER_CHILD = env.whole("WORKER_MAX_TICKETS", 5000)
 CELERY_WORKER_SOFT_SHUTDOWN_TIMEOUT = env.number("DRAIN_SECONDS", 10.0)

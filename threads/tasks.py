@@ -8,12 +8,14 @@ from uuid import UUID
 from celery import shared_task
 from celery.signals import (
     celeryd_after_setup,
+    task_prerun,
     worker_process_init,
     worker_process_shutdown,
     worker_ready,
     worker_shutdown,
     worker_shutting_down,
 )
+from django.db import close_old_connections
 
 from threads import liveness
 from threads.jobs import mail
@@ -51,6 +53,12 @@ def as_id(hint: str) -> UUID | None:
 
 def here() -> liveness.Holder:
     return liveness.here.begin(Role.name, root=workspace.root_id())
+
+
+@task_prerun.connect
+def look_at_connections(**kwargs: Any) -> None:
+    """Close what is too old or broken; what is kept is tried before its first use."""
+    close_old_connections()
 
 
 @celeryd_after_setup.connect
