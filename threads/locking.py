@@ -6,6 +6,7 @@ step. A transaction that touches more than one of them takes its thread here fir
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -38,6 +39,25 @@ def bot_author(bot: Bot) -> Author:
 def person_author(person: Any) -> Author:
     name = person.get_full_name() or person.get_username()
     return Author("person", name, person=person.pk)
+
+
+WRITTEN = (
+    *("number", "author_kind", "author_name", "bot_id", "person_id"),
+    *("kind", "body", "data"),
+)
+# What was appended and the last number, in one statement.
+FLUSH = """
+WITH entry AS (
+    INSERT INTO threads_entry (thread_id, number, author_kind, author_name, bot_id,
+                               person_id, kind, body, data)
+    SELECT %(id)s, e.number, e.author_kind, e.author_name, e.bot_id, e.person_id,
+           e.kind, e.body, e.data
+      FROM jsonb_to_recordset(%(entries)s::jsonb) AS e(
+           number int, author_kind text, author_name text, bot_id bigint,
+           person_id bigint, kind text, body text, data jsonb)
+)
+UPDATE threads_thread SET last_number = %(last)s WHERE id = %(id)s RETURNING id
+"""
 
 
 @dataclass
@@ -78,13 +98,10 @@ class LockedThread:
         """Write what was appended; numbers have no gap because the row is locked."""
         if not self.entries:
             return
-        Entry.objects.bulk_create(self.entries)
-        self.entries = []
-        db.fetch(
-            "UPDATE threads_thread SET last_number = %(last)s WHERE id = %(id)s"
-            " RETURNING id",
-            {"last": self.last_number, "id": self.id},
-        )
+        kept, self.entries = self.entries, []
+        rows = [{name: getattr(entry, name) for name in WRITTEN} for entry in kept]
+        facts = {"id": self.id, "last": self.last_number}
+        db.fetch(FLUSH, {**facts, "entries": json.dumps(rows, ensure_ascii=False)})
 
 
 @contextmanager

@@ -41,8 +41,8 @@ def ask_for_turn(thread: LockedThread, *, bot: Bot, ask: Ask) -> tuple[Turn, boo
     A bot has one open turn a thread, and a single bot one open turn in all its rooms:
     whoever asks meanwhile is handed the turn that is open.
     """
-    room = not Thread.objects.filter(pk=thread.id, kind=Thread.Kind.RUN).exists()
-    slot = bot.pk if bot.single and ask.what == "prompt" and room else None
+    single = bot.single and ask.what == Turn.What.PROMPT
+    slot = bot.pk if single and is_room(thread) else None
     turn = Turn(
         house_id=thread.house,
         namespace=bot.house.namespace,
@@ -71,6 +71,10 @@ def ask_for_turn(thread: LockedThread, *, bot: Bot, ask: Ask) -> tuple[Turn, boo
     )
     post.post_ticket("threads.turn", turn.pool, turn.pk, queue=turn.pool)
     return turn, True
+
+
+def is_room(thread: LockedThread) -> bool:
+    return Thread.objects.filter(pk=thread.id, kind=Thread.Kind.ROOM).exists()
 
 
 def written(turn: Turn) -> bool:

@@ -44,8 +44,8 @@ class Watch:
         """Read the fence; a database that does not answer says nothing either way."""
         try:
             rows = Turn.objects.filter(services.held_by(self.turn), pk=self.turn.pk)
-            found = rows.values_list("cancel_asked_at", flat=True).first()
-            self.lost = found is None and not rows.exists()
-            self.cancelled = found is not None
+            found = rows.values_list("cancel_asked_at").first()
+            self.lost = found is None
+            self.cancelled = found is not None and found[0] is not None
         except (DatabaseError, InterfaceError):
             connection.close()
