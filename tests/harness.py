@@ -74,6 +74,8 @@ class Stack:
     def start(self, *names: str, **env: str) -> None:
         """Start roles by name (`steps`, `steps.2`, …) without waiting for them."""
         for name in names:
+            if name in self.started:
+                self.started[name].wait(10)  # dead already: collected, never doubled
             role = name.partition(".")[0]
             argv = [sys.executable, *ROLES[role]]
             if role in PULSES:

@@ -122,11 +122,17 @@ def is_orphan(table: str, row_id: UUID) -> bool:
 
 
 def nudge(run: Run) -> bool:
-    """Post another ticket for a run that has stood ready for longer than patience."""
+    """Post another ticket for a run that has stood ready, where no conductor does.
+
+    A living conductor tops up by itself, within bounds that readers do not know.
+    """
     late = db.fetch(
         "SELECT 1 FROM workflows_run WHERE id = %(id)s AND state = 'pending' AND"
-        " ready_at < statement_timestamp() - make_interval(secs => %(patience)s)",
-        {"id": run.pk, "patience": PATIENCE},
+        " ready_at < statement_timestamp() - make_interval(secs => %(patience)s)"
+        " AND NOT EXISTS (SELECT 1 FROM threads_pulse WHERE role = 'conductor'"
+        "  AND namespace = workflows_run.namespace AND dead_at IS NULL"
+        "  AND seen_at > statement_timestamp() - make_interval(secs => %(lease)s))",
+        {"id": run.pk, "patience": PATIENCE, "lease": settings.LEASE_SECONDS},
     )
     if late and run.namespace == settings.NAMESPACE:
         post.post_ticket("workflows.advance", run.pool, run.pk, queue=run.pool)

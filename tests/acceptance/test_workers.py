@@ -182,3 +182,20 @@ def tickets(stack: Stack) -> int:
     return sum(
         client(stack).llen(key) for key in names if client(stack).type(key) == b"list"
     )
+
+
+@pytest.mark.timeout(120)
+def test_a_conductor_without_a_broker_still_wakes_what_is_due(
+    stack: Stack, home: House
+):
+    stack.up("conductor", "steps")
+    run = spawn_run(factories.workflow(home, factories.sleep("nap", 6))).run
+    stack.wait(lambda: Run.objects.get(pk=run.pk).state == "sleeping")
+    ready = spawn_run(factories.workflow(home, factories.command("x"), slug="x")).run
+    stack.wait(lambda: Run.objects.get(pk=ready.pk).state == "waiting")
+
+    valkey.stop(stack.broker)
+
+    stack.wait(lambda: Run.objects.get(pk=run.pk).state == "pending", 25)
+    stack.broker = valkey.start(stack.base / "broker")
+    stack.wait(lambda: settled(run), 40)
