@@ -18,10 +18,10 @@ from django.conf import settings
 from django.db.models import Q
 from django.db.models.functions import Now
 
-from threads import db, post
+from threads import db
 from threads.locking import SYSTEM, Author
 from threads.models import Entry
-from workflows.models import Checkpoint, Run, RunThread
+from workflows.models import Checkpoint, Run
 
 
 @dataclass
@@ -48,6 +48,7 @@ class Held:
     step_tries: int
     root: str = ""
     pool: str = "steps"
+    retry_of: UUID | None = None
 
     def fence(self) -> Q:
         return Q(state=Run.State.RUNNING, holder=self.holder, attempts=self.attempts)
@@ -182,104 +183,6 @@ def record(held: Held, ended: Ended) -> bool:
     held.cancel_asked = row[0]
     held.failure = held.failure or failure
     return True
-
-
-@dataclass(frozen=True)
-class Park:
-    """What a run waits for, and until when."""
-
-    kind: str
-    key: str
-    turn: UUID | None = None
-    gate: UUID | None = None
-    seconds: float | None = None
-
-
-# The lease and the holder end with the move into a wait; the due time is the
-# database's own clock plus the seconds asked for. A run asked to cancel never parks:
-# nothing would come to stop what it waits for.
-PARK = """
-UPDATE workflows_run
-   SET state = %(state)s, holder = NULL, held_until = NULL, ready_at = NULL, needs = '',
-       due_at = statement_timestamp() + make_interval(secs => %(seconds)s)
- WHERE id = %(run)s AND state = ANY(%(states)s) AND cancel_asked_at IS NULL
-   AND (%(holder)s::bigint IS NULL OR (holder = %(holder)s AND attempts = %(attempts)s))
-RETURNING due_at
-"""
-
-
-def park(held: Held, wait: Park) -> tuple[bool, datetime | None]:
-    """Park a run in hand, inside a locked thread; (False, None) where it was fenced."""
-    return parked(
-        held.id,
-        wait,
-        states=[Run.State.RUNNING.value],
-        holder=held.holder,
-        attempts=held.attempts,
-    )
-
-
-def parked(
-    run: UUID,
-    wait: Park,
-    *,
-    states: list[str],
-    holder: int | None = None,
-    attempts: int = 0,
-) -> tuple[bool, datetime | None]:
-    asleep = wait.kind == RunThread.Kind.TIME
-    row = db.fetch_one(
-        PARK,
-        {
-            "run": run,
-            "state": "sleeping" if asleep else "waiting",
-            "states": states,
-            "holder": holder,
-            "attempts": attempts,
-            "seconds": wait.seconds,
-        },
-    )
-    if row is None:
-        return False, None
-    if wait.seconds is not None and wait.seconds < 1:
-        post.wake_conductor()
-    RunThread.objects.filter(run=run).update(
-        await_kind=wait.kind,
-        await_key=wait.key,
-        await_turn=wait.turn,
-        await_gate=wait.gate,
-        await_started_at=Now(),
-        awaiting=True,
-        updated_at=Now(),
-    )
-    return True, row[0]
-
-
-def open_step(held: Held, *, name: str, kind: str, state: str, **fields: Any) -> None:
-    """Write the step that has begun and is not finished, inside a locked thread."""
-    Checkpoint.objects.bulk_create(
-        [
-            Checkpoint(
-                run_id=held.id,
-                position=held.position,
-                iteration=held.iteration,
-                tries=held.step_tries,
-                name=name,
-                kind=kind,
-                state=state,
-                **fields,
-            )
-        ],
-        update_conflicts=True,
-        unique_fields=["run", "position", "iteration"],
-        update_fields=["tries", "state", *fields],
-    )
-
-
-def unpark(run: UUID, *, key: str) -> bool:
-    """Clear the wait where run and step key still match (A21)."""
-    cleared = RunThread.objects.filter(run=run, awaiting=True, await_key=key)
-    return bool(cleared.update(awaiting=False, updated_at=Now()))
 
 
 def release(held: Held, *, needs: str = "", reason: str = "") -> bool:

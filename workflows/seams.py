@@ -10,16 +10,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
+from uuid import UUID
 
-from django.db.models import JSONField, Q, Value
-from django.db.models.functions import Coalesce, Now
+from django.db.models import Q
 
-from threads import points, post
+from threads import db, points, post
 from threads.locking import LockedThread
 from threads.models import Gate, Turn
-from workflows import journal, outcomes, phrases, plan, selectors, settling, why
-from workflows.journal import Park
-from workflows.models import Checkpoint, Event, Run, RunThread
+from workflows import (
+    journal,
+    outcomes,
+    parking,
+    phrases,
+    plan,
+    selectors,
+    settling,
+    why,
+)
+from workflows.models import Checkpoint, Run, RunThread
+from workflows.parking import Park
 from workflows.sending import (
     Fenced,
     again,
@@ -96,90 +105,125 @@ def gate_decided(*, gate: Gate, thread: LockedThread, **kwargs: Any) -> None:
     finish(thread, wait, back)
 
 
+@dataclass(frozen=True)
+class Waited:
+    """A run whose wait has just been cleared."""
+
+    run: UUID
+    plan: int
+    position: int
+    iteration: int
+    pool: str
+    cancel_asked: bool
+
+    def step(self) -> plan.Step | plan.Unknown | None:
+        return selectors.step_at(self.plan, self.position)
+
+
+# Clears the wait where run and step key still match (A21).
+UNPARK = """
+UPDATE workflows_runthread w
+   SET awaiting = false, updated_at = statement_timestamp()
+  FROM workflows_run r
+ WHERE w.run_id = %(run)s AND w.awaiting AND w.await_key = %(key)s AND r.id = w.run_id
+RETURNING r.id, r.plan_id, r.position, r.iteration, r.pool,
+          r.cancel_asked_at IS NOT NULL
+"""
+# The run goes on, its step is recorded, its event emitted. First write wins: a later
+# completion of the same step changes nothing (A20).
+FINISH = """
+WITH moved AS (
+    UPDATE workflows_run r
+       SET state = 'pending', position = r.position + 1, iteration = 1, crashes = 0,
+           ready_at = statement_timestamp(), due_at = NULL, needs = '',
+           root = COALESCE(NULLIF(%(root)s, ''), r.root),
+           failure = COALESCE(r.failure, %(failure)s::jsonb)
+     WHERE r.id = %(run)s AND r.state = 'waiting' AND r.position = %(position)s
+ RETURNING r.id, r.house_id
+), emitted AS (
+    INSERT INTO workflows_event (house_id, name, key, payload)
+    SELECT house_id, %(event)s, id::text, %(payload)s::jsonb FROM moved
+    ON CONFLICT DO NOTHING
+), closed AS (
+    UPDATE workflows_checkpoint c
+       SET state = %(state)s, result = %(result)s::jsonb, error = %(error)s,
+           finished_at = statement_timestamp()
+      FROM moved
+     WHERE c.run_id = moved.id AND c.position = %(position)s
+       AND c.iteration = %(iteration)s
+)
+SELECT id FROM moved
+"""
+
+
 def finish(thread: LockedThread, wait: RunThread, back: Back) -> bool:
     """Emit the step's event, clear the wait, record the step and let the run go on.
 
     Inside the writer's locked thread. A late or repeated finisher finds the key gone
     and changes nothing.
     """
-    if not journal.unpark(wait.run_id, key=wait.await_key):
+    row = db.fetch_one(UNPARK, {"run": wait.run_id, "key": wait.await_key})
+    if row is None:
         return False
-    run = Run.objects.get(pk=wait.run_id)
-    step = selectors.step_at(run.plan_id, run.position)
-    tries = run.cancel_asked_at is None and not back.final
-    if back.state == Checkpoint.State.FAILED and tries and try_again(thread, run, back):
+    waited = Waited(*row)
+    if may_try_again(waited, back) and try_again(thread, waited, back):
         return True
-    emit_once(run, wait.await_key, back)
-    failed = back.state == Checkpoint.State.FAILED
-    stops = failed and getattr(step, "on_error", "stop") == "stop"
-    name = step.name if step else ""
-    failure = {"step": name, "reason": back.reason} if stops else None
-    moved = Run.objects.filter(
-        pk=run.pk, state=Run.State.WAITING, position=run.position
-    ).update(
-        state=Run.State.PENDING,
-        position=run.position + 1,
-        iteration=1,
-        crashes=0,
-        ready_at=Now(),
-        due_at=None,
-        needs="",
-        root=back.root or run.root,
-        **(
-            {"failure": Coalesce("failure", Value(failure, JSONField()))}
-            if failure
-            else {}
-        ),
-    )
-    if not moved:
+    if not moved_on(waited, wait.await_key, back):
         return False
-    close_step(run, back)
     points.reached("finish.written")
-    if run.cancel_asked_at is not None:
-        run.refresh_from_db()
+    if waited.cancel_asked:
+        run = Run.objects.get(pk=waited.run)
         cancel_settled(thread, run, guard=Q(state=Run.State.PENDING))
     else:
-        post.post_ticket("workflows.advance", run.pool, run.pk, queue=run.pool)
+        post.post_ticket(
+            "workflows.advance", waited.pool, waited.run, queue=waited.pool
+        )
     return True
 
 
-def emit_once(run: Run, name: str, back: Back) -> None:
-    """First write wins: a later completion of the same step changes nothing (A20)."""
-    Event.objects.bulk_create(
-        [
-            Event(
-                house_id=run.house_id,
-                name=name,
-                key=str(run.pk),
-                payload={"state": back.state, "reason": back.reason},
-            )
-        ],
-        ignore_conflicts=True,
-    )
-
-
-def close_step(run: Run, back: Back) -> None:
+def moved_on(waited: Waited, event: str, back: Back) -> bool:
+    step = waited.step()
+    failed = back.state == Checkpoint.State.FAILED
+    stops = failed and getattr(step, "on_error", "stop") == "stop"
+    name = step.name if step else ""
     state = back.state
-    if run.cancel_asked_at is not None and back.final and state == "failed":
+    if waited.cancel_asked and back.final and failed:
         state = Checkpoint.State.CANCELLED
-    Checkpoint.objects.filter(
-        run=run, position=run.position, iteration=run.iteration
-    ).update(state=state, result=back.result, error=back.reason, finished_at=Now())
+    facts = {
+        "run": waited.run,
+        "position": waited.position,
+        "iteration": waited.iteration,
+        "root": back.root,
+        "failure": journal.as_json(
+            {"step": name, "reason": back.reason} if stops else None
+        ),
+        "event": event,
+        "payload": journal.as_json({"state": back.state, "reason": back.reason}),
+        "state": state,
+        "result": journal.as_json(back.result),
+        "error": back.reason,
+    }
+    return db.fetch_one(FINISH, facts) is not None
 
 
-def try_again(thread: LockedThread, run: Run, back: Back) -> bool:
+def may_try_again(waited: Waited, back: Back) -> bool:
+    failed = back.state == Checkpoint.State.FAILED
+    return failed and not waited.cancel_asked and not back.final
+
+
+def try_again(thread: LockedThread, waited: Waited, back: Back) -> bool:
     """Put the next try's due time on the row; False where no try is left."""
-    step = selectors.step_at(run.plan_id, run.position)
+    step = waited.step()
     row = Checkpoint.objects.filter(
-        run=run, position=run.position, iteration=run.iteration
+        run=waited.run, position=waited.position, iteration=waited.iteration
     ).first()
     retries = getattr(step, "retries", None)
     delay = outcomes.retry_delay(retries, row.tries) if row else None
     if row is None or delay is None or step is None or isinstance(step, plan.Unknown):
         return False
-    key = done_event(run.pk, run.position, run.iteration)
+    key = done_event(waited.run, waited.position, waited.iteration)
     wait = Park("time", key, seconds=delay)
-    taken, _ = journal.parked(run.pk, wait, states=[Run.State.WAITING.value])
+    taken, _ = parking.parked(waited.run, wait, states=[Run.State.WAITING.value])
     if not taken:
         return False
     Checkpoint.objects.filter(pk=row.pk).update(

@@ -11,9 +11,10 @@ from threads import phrases as thread_phrases
 from threads import services as thread_services
 from threads.locking import LockedThread, locked
 from threads.models import Bot, Entry, Turn
-from workflows import journal, moments, notify, phrases, plan
-from workflows.journal import Held, Park
+from workflows import journal, moments, notify, parking, phrases, plan
+from workflows.journal import Held
 from workflows.models import Checkpoint
+from workflows.parking import Park
 
 
 class Fenced(Exception):
@@ -55,10 +56,10 @@ def send(
                 spec=ask["spec"],
             ),
         )
-        taken, _ = journal.park(held, Park("turn", key, turn=turn.pk))
+        taken, _ = parking.park(held, Park("turn", key, turn=turn.pk))
         if not taken:
             raise Fenced
-        journal.open_step(
+        parking.open_step(
             held,
             name=step.name,
             kind=step.kind,
@@ -96,10 +97,10 @@ def ask_people(held: Held, step: plan.HumanGate, prompt: str) -> None:
             ),
             number=entry,
         )
-        taken, _ = journal.park(held, Park("gate", key, gate=gate.pk))
+        taken, _ = parking.park(held, Park("gate", key, gate=gate.pk))
         if not taken:
             raise Fenced
-        journal.open_step(
+        parking.open_step(
             held,
             name=step.name,
             kind=step.kind,
@@ -115,11 +116,11 @@ def fall_asleep(held: Held, step: plan.Step, seconds: float, words: str) -> None
     """Say for how long, and park the run on its due time: one transaction."""
     key = done_event(held.id, held.position, held.iteration)
     with locked(held.thread) as thread:
-        taken, until = journal.park(held, Park("time", key, seconds=seconds))
+        taken, until = parking.park(held, Park("time", key, seconds=seconds))
         if not taken or until is None:
             raise Fenced
         entry = instruct(thread, step.name, words)
-        journal.open_step(
+        parking.open_step(
             held,
             name=step.name,
             kind=step.kind,
@@ -137,14 +138,14 @@ def sleep_on_it(
     """Put the due time of a step's next try on the row: one transaction."""
     key = done_event(held.id, held.position, held.iteration)
     with locked(held.thread) as thread:
-        taken, _ = journal.park(held, Park("time", key, seconds=delay))
+        taken, _ = parking.park(held, Park("time", key, seconds=delay))
         if not taken:
             raise Fenced
         held.step_tries += 1
         for line in ended.lines:
             thread.append(line.body, kind=line.kind, data=line.data)
         again(thread, step, delay=delay, number=held.step_tries, reason=ended.error)
-        journal.open_step(
+        parking.open_step(
             held,
             name=step.name,
             kind=step.kind,

@@ -4,24 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from django.db import transaction
-from django.db.models import Q
-from django.db.models.functions import Now
 
 from threads import points, post, text
 from threads import services as thread_services
-from threads.locking import LockedThread, locked, person_author
-from threads.models import Thread, Turn
-from workflows import journal, phrases, reconcile, seams, selectors, why
-from workflows.exceptions import BadPayload, NotFound, NotReached, RunActive, RunSettled
+from threads.locking import person_author
+from threads.models import Thread
+from workflows import cancelling, journal, phrases, reconcile, selectors
+from workflows.exceptions import BadPayload, NotFound, NotReached, RunActive
 from workflows.models import Checkpoint, Run, RunKey, RunThread, Seat, Workflow
 
 PAYLOAD_LIMIT = 1_000_000  # characters of JSON
 KEY_LIMIT = 200
+cancel_run = cancelling.cancel_run
 look = reconcile.look
 
 
@@ -122,6 +120,7 @@ def insert_run(
         max_attempts=workflow.max_attempts,
         started_by=start.by,
         retry_of=old,
+        root=old.root if old else "",
         position=start.position,
         **({"ready_at": None, "deferred": "paused"} if workflow.paused else {}),
     )
@@ -160,7 +159,10 @@ def taken_seat(run: Run, workflow: Workflow, start: Start) -> Standing | None:
 def hand_back(workflow: Workflow, standing: Standing, key: str) -> Spawned | None:
     """Return the standing run, or None where its seat has come free meanwhile."""
     if not standing.seat:
-        return Spawned(Run.objects.get(pk=standing.run), new=False)
+        kept = Run.objects.filter(pk=standing.run).first()
+        if kept is None:
+            raise NotFound(f"The run started with the key “{key}” is no longer kept.")
+        return Spawned(kept, new=False)
     with transaction.atomic():
         holder = (
             Run.objects.select_for_update(of=("self",)).filter(pk=standing.run).first()
@@ -214,8 +216,19 @@ def keep_steps(run: Run, start: Start) -> None:
         (p for p in past if p.state == "failed" and p.on_error == "stop"), None
     )
     if failed is not None:
+        refuse_skipped(run, failed.name)
         failure = {"step": failed.name, "reason": failed.reason}
         Run.objects.filter(pk=run.pk).update(failure=failure)
+
+
+def refuse_skipped(run: Run, failed: str) -> None:
+    """Refuse to begin at a step that the kept failure would only skip."""
+    step = selectors.step_at(run.plan_id, run.position)
+    if getattr(step, "when", "") == "on_success":
+        raise NotReached(
+            f"“{failed}” failed before that step and stops the run; "
+            f"begin at “{failed}” or earlier."
+        )
 
 
 def retry_run(
@@ -260,41 +273,3 @@ def first_failed(run: Run, names: list[str]) -> int:
     if run.failure and run.failure["step"] in names:
         return names.index(run.failure["step"])
     return min(run.position, len(names) - 1)
-
-
-def cancel_run(run_id: UUID, *, by: Any = None, who: str = "", reason: str = "") -> Run:
-    """Cancel a run nothing works on; ask a working one to stop.
-
-    Raises RunSettled, saying how and when it ended. Asked twice, it answers the same.
-    """
-    clean = text.one_line(reason, 300)
-    name = who or (person_author(by).name if by else "System")
-    wait = RunThread.objects.get(run=run_id)
-    with locked(wait.thread_id) as thread:
-        run = Run.objects.select_related("workflow").get(pk=run_id)
-        if run.state in Run.SETTLED:
-            raise RunSettled(why.in_words(run))
-        asked = Run.objects.filter(pk=run_id, cancel_asked_at=None).update(
-            cancel_asked_at=Now(), cancel_words=f"{name}\n{clean}"
-        )
-        run.refresh_from_db()
-        if asked and not settle_idle(thread, run):
-            words = phrases.CANCEL_ASKED_BECAUSE if clean else phrases.CANCEL_ASKED
-            thread.append(words.format(who=name, reason=clean))
-        run.refresh_from_db()
-        return run
-
-
-def settle_idle(thread: LockedThread, run: Run) -> bool:
-    """Settle a run that nothing executes, in the request itself."""
-    wait = RunThread.objects.select_related("await_turn").get(run=run)
-    turn = wait.await_turn
-    if run.state == Run.State.WAITING and wait.awaiting and turn is not None:
-        turn = Turn.objects.select_related("bot").get(pk=turn.pk)
-        return thread_services.cancel_turn(thread, turn)
-    idle = Q(state__in=[Run.State.PENDING, Run.State.SLEEPING, Run.State.WAITING])
-    return seams.cancel_settled(thread, run, guard=idle)
-
-
-def started_since(workflow: Workflow, moment: datetime) -> int:
-    return Run.objects.filter(workflow=workflow, created_at__gte=moment).count()

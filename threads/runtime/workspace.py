@@ -51,7 +51,7 @@ def record_dir(turn: Turn, call: int = 0) -> Path:
 
 
 def prepare(turn: Turn) -> Path:
-    """Return the working folder, filled from the step's source the first time.
+    """Return the working folder, filled the first time: a retry's, or from the source.
 
     Raises NoSource. Filled aside and renamed: a crash in the middle leaves nothing.
     """
@@ -61,7 +61,10 @@ def prepare(turn: Turn) -> Path:
     work.parent.mkdir(parents=True, exist_ok=True)
     draft = work.with_name(f"work.{uuid4().hex}")
     source = turn.spec.get("source")
-    if source:
+    earlier = settings.WORKSPACES / (turn.spec.get("inherits") or "none") / "work"
+    if earlier.is_dir():
+        fill(draft, earlier)  # a retry goes on with the files of what it keeps
+    elif source:
         fill(draft, find(source))
     else:
         draft.mkdir()

@@ -34,7 +34,7 @@ claimed AS (
 SELECT c.id, c.house_id, c.workflow_id, c.plan_id, c.position, c.iteration, c.attempts,
        c.holder, c.payload, c.key, c.started_at, c.started_by_id,
        c.cancel_asked_at IS NOT NULL, c.failure, w.thread_id, w.worker_bot_id,
-       s.state, COALESCE(s.tries, 1), c.root, c.pool
+       s.state, COALESCE(s.tries, 1), c.root, c.pool, c.retry_of_id
   FROM claimed c JOIN workflows_runthread w ON w.run_id = c.id
   LEFT JOIN workflows_checkpoint s
     ON s.run_id = c.id AND s.position = c.position AND s.iteration = c.iteration

@@ -58,6 +58,7 @@ def ask(
         "root": held.root,
         "spec": {
             "workspace": str(held.id),
+            "inherits": str(held.retry_of) if held.retry_of else "",
             "step": step.name,
             "timeout": step.timeout,
             "network": step.network,
