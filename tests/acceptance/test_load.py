@@ -11,4 +11,4 @@ from tests.load import under_fire
 def test_workers_that_keep_dying_under_load_lose_and_repeat_nothing(
     stack: Stack, server: Database
 ):
-    assert under_fire(stack, server, runs=30, seconds=15) >= 2
+    assert under_fire(stack, server, runs=60, seconds=20) >= 1
