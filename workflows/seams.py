@@ -110,14 +110,14 @@ class Waited:
     """A run whose wait has just been cleared."""
 
     run: UUID
-    plan: int
+    plan_id: int
     position: int
     iteration: int
     pool: str
     cancel_asked: bool
 
     def step(self) -> plan.Step | plan.Unknown | None:
-        return selectors.step_at(self.plan, self.position)
+        return selectors.step_at(self.plan_id, self.position)
 
 
 # Clears the wait where run and step key still match (A21).

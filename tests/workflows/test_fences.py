@@ -9,10 +9,11 @@ from tests import drive, factories, hands
 from threads import liveness, services
 from threads.locking import locked
 from threads.models import Entry, Thread, Turn, TurnMessage
-from workflows import journal, seams, settling
+from workflows import journal, parking, seams, settling
 from workflows.engine import advance, claims
-from workflows.journal import Ended, Held, Line, Park
+from workflows.journal import Ended, Held, Line
 from workflows.models import Attempt, Checkpoint, Event, Run, RunThread
+from workflows.parking import Park
 from workflows.services import look, spawn_run
 
 STEPS = (factories.gate("ship", "Ship it?"), factories.command("build", "make"))
@@ -67,7 +68,7 @@ def test_a_zombie_parks_nothing(zombie):
     before = everything()
 
     with locked(zombie.thread) as thread:
-        assert journal.park(zombie, Park("time", "k", seconds=9)) == (False, None)
+        assert parking.park(zombie, Park("time", "k", seconds=9)) == (False, None)
         thread.flush()
 
     assert everything() == before
