@@ -16,8 +16,8 @@ from threads.pages import digest
 LONG_LINES = 24
 LONG_TEXT = 4_000
 TAIL_LINES = 10
-HEAD_LINES = 5
-HEAD_TEXT = 500
+HEAD_LINES = 14
+HEAD_TEXT = 1_200
 SIGNALS = {
     phrases.STARTED: ("began", "began"),
     phrases.COMPLETED: ("done", "finished"),
@@ -42,7 +42,8 @@ class Line:
     words: str = ""
     html: SafeString | None = None
     lines: int = 0  # of what is folded
-    part: str = ""  # what stands beside the fold
+    part: str = ""  # of output: the end, beside the fold
+    head: SafeString | None = None  # of words: the beginning, beside the fold
 
     @property
     def initial(self) -> str:
@@ -101,8 +102,11 @@ def spoken(body: str) -> dict[str, Any]:
     rows = body.splitlines()
     if len(rows) <= LONG_LINES and len(body) <= LONG_TEXT:
         return {"look": "words", "html": safe(body)}
-    part = "\n".join(rows[:HEAD_LINES])[:HEAD_TEXT]
-    return {"look": "words", "html": safe(body), "lines": len(rows), "part": part}
+    first = rows[:HEAD_LINES]
+    while first and (not first[-1].strip() or first[-1].startswith("```")):
+        first.pop()  # a fence just opened would show an empty block
+    part = "\n".join(first)[:HEAD_TEXT]
+    return {"look": "words", "html": safe(body), "lines": len(rows), "head": safe(part)}
 
 
 def signal(name: str, body: str) -> dict[str, Any]:
