@@ -47,18 +47,19 @@ DUE = {
     "threads_gate": "state = 'open'",
     "threads_turn": "state IN ('pending', 'running', 'waiting')",
 }
-# The next time anything is due, each read off the front of its partial index.
+# The next time anything is due, each read off its partial index. What was due before the
+# last round began is in other hands, or broken: it must not hide what comes next.
 NEXT = """
 SELECT extract(epoch FROM least(
     (SELECT min(due_at) FROM workflows_run
-      WHERE namespace = %(namespace)s AND due_at IS NOT NULL),
+      WHERE namespace = %(namespace)s AND due_at > {began}),
     (SELECT min(due_at) FROM threads_gate
-      WHERE namespace = %(namespace)s AND due_at IS NOT NULL),
+      WHERE namespace = %(namespace)s AND due_at > {began}),
     (SELECT min(due_at) FROM threads_turn
-      WHERE namespace = %(namespace)s AND due_at IS NOT NULL),
-    (SELECT min(next_slot_at) FROM workflows_workflow WHERE next_slot_at IS NOT NULL)
+      WHERE namespace = %(namespace)s AND due_at > {began}),
+    (SELECT min(next_slot_at) FROM workflows_workflow WHERE next_slot_at > {began})
 ) - clock_timestamp())::float
-"""
+""".format(began="statement_timestamp() - make_interval(secs => %(round)s)")  # noqa: S608
 UNCLAIMED = """
 SELECT count(*) FROM (
     SELECT 1 FROM {table} t WHERE state = 'pending' AND namespace = %(namespace)s
@@ -79,8 +80,9 @@ class Conductor:
         """Go round until told to stop; a fault in one part leaves the others going."""
         liveness.here.begin("conductor")
         while not self.stopping:
+            began = time.monotonic()
             self.turn_round()
-            self.listen(self.seconds_to_next())
+            self.listen(self.seconds_to_next(since=began))
         liveness.here.end()
 
     def stop(self, *args: object) -> None:
@@ -234,15 +236,16 @@ class Conductor:
             self.next_sweep = time.monotonic() + settings.SWEEP_SECONDS
             sweep.sweep()
 
-    def seconds_to_next(self) -> float:
+    def seconds_to_next(self, *, since: float) -> float:
+        """Return how long nothing is due; none where something fell due meanwhile."""
+        facts = {"namespace": settings.NAMESPACE, "round": time.monotonic() - since}
         try:
-            row = db.fetch_one(NEXT, {"namespace": settings.NAMESPACE})
+            row = db.fetch_one(NEXT, facts)
         except (DatabaseError, InterfaceError):
             connection.close()
             return TICK_SECONDS
         seconds = row[0] if row and row[0] is not None else TICK_SECONDS
-        # What is still due after a round is in other hands, or broken: no hurry.
-        return float(min(seconds, TICK_SECONDS)) if seconds > 0 else TICK_SECONDS
+        return float(min(max(seconds, 0.0), TICK_SECONDS))
 
     def listen(self, seconds: float) -> None:
         """Wait, or less when a due time nearer than that is announced."""
