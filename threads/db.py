@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
+from uuid import UUID
 
 import psycopg
 from django.db import connection
 
 Row = tuple[Any, ...]
+# Stands where a claim has no hint: for a null the server would plan it anew each time.
+NO_HINT = UUID(int=0)
 PREPARED_AFTER = 2  # executions on one connection; planning costs more than running
 
 

@@ -65,9 +65,7 @@ class Back:
 
 def turn_settled(*, turn: Turn, thread: LockedThread, **kwargs: Any) -> None:
     """Finish the step that waits for this very turn, whichever thread it was in."""
-    wait = RunThread.objects.filter(
-        thread=thread.id, awaiting=True, await_turn=turn.pk
-    ).first()
+    wait = waiting_for(thread, turn=turn.pk)
     if wait is None:
         return
     state = Checkpoint.State.FAILED
@@ -80,9 +78,7 @@ def turn_settled(*, turn: Turn, thread: LockedThread, **kwargs: Any) -> None:
 
 def gate_decided(*, gate: Gate, thread: LockedThread, **kwargs: Any) -> None:
     """Finish the step that waits for this very gate."""
-    wait = RunThread.objects.filter(
-        thread=thread.id, awaiting=True, await_gate=gate.pk
-    ).first()
+    wait = waiting_for(thread, gate=gate.pk)
     if wait is None:
         return
     result = {
@@ -154,6 +150,21 @@ WITH moved AS (
 )
 SELECT id FROM moved
 """
+
+
+WAIT = """
+SELECT run_id, await_key FROM workflows_runthread
+ WHERE thread_id = %(thread)s AND awaiting
+   AND (await_turn_id = %(turn)s OR await_gate_id = %(gate)s)
+"""
+
+
+def waiting_for(
+    thread: LockedThread, *, turn: UUID | None = None, gate: UUID | None = None
+) -> RunThread | None:
+    """Return the open wait of this very turn or gate, as far as a finish needs it."""
+    row = db.fetch_one(WAIT, {"thread": thread.id, "turn": turn, "gate": gate})
+    return RunThread(run_id=row[0], await_key=row[1]) if row else None
 
 
 def finish(thread: LockedThread, wait: RunThread, back: Back) -> bool:

@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
+from threads import db
 from workflows import plan, templating
 from workflows.models import Checkpoint, Plan
 from workflows.outcomes import Past
@@ -25,15 +26,20 @@ def step_at(plan_id: int, position: int) -> plan.Step | plan.Unknown | None:
     return plan.parse_step(steps[position]) if position < len(steps) else None
 
 
+# For each advance of a run past its first step.
+PAST = """
+SELECT position, name, state, error FROM workflows_checkpoint
+ WHERE run_id = %(run)s AND state = ANY(%(ended)s) ORDER BY position, iteration
+"""
+ENDED = [state.value for state in Checkpoint.ENDED]
+
+
 def past_steps(run_id: UUID, plan_id: int) -> list[Past]:
     """Return the steps behind a run, each at its last iteration, in order."""
     steps = plan_steps(plan_id)
     latest: dict[int, Past] = {}
-    rows: Any = Checkpoint.objects.filter(run=run_id, state__in=Checkpoint.ENDED)
-    for row in rows.order_by("position", "iteration").values_list(
-        "position", "name", "state", "error"
-    ):
-        position, name, state, error = row
+    rows = db.fetch(PAST, {"run": run_id, "ended": ENDED})
+    for position, name, state, error in rows:
         on_error = steps[position].get("on_error", "stop")
         latest[position] = Past(name, state, on_error=on_error, reason=error)
     return [latest[position] for position in sorted(latest)]

@@ -52,7 +52,7 @@ def claim(*, pool: str, holder: int, hint: UUID | None = None) -> Turn | None:
         {
             "namespace": settings.NAMESPACE,
             "pool": pool,
-            "hint": hint,
+            "hint": hint or db.NO_HINT,
             "after": Round.after,
             "runtimes": sorted(known_runtimes),
             "root": workspace.root_id(),

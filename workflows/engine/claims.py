@@ -61,7 +61,7 @@ def claim(*, pool: str, holder: int, hint: UUID | None = None) -> Held | None:
         {
             "namespace": settings.NAMESPACE,
             "pool": pool,
-            "hint": hint,
+            "hint": hint or db.NO_HINT,
             "after": walk.after,
             "kinds": sorted(known_kinds),
             "holder": holder,
