@@ -15,7 +15,7 @@ from django.db.models.functions import Now
 
 from threads import post
 from threads.models import Bot, House, Member
-from workflows import beat, plan, schedules, why
+from workflows import beat, plan, schedules, seats, why
 from workflows.exceptions import BadWorkflow
 from workflows.models import Plan, Run, Workflow
 
@@ -142,10 +142,8 @@ def misfits(house: House, recipe: plan.Recipe) -> Iterator[tuple[str, str]]:
     bot = Bot.objects.filter(house=house, handle=recipe.bot).first()
     if bot is None:
         yield "bot", f"there is no bot called “{recipe.bot}” in this house"
-    if recipe.overlap in {"wait", "replace"}:
-        yield "overlap", f"“{recipe.overlap}” is not available yet; use join or allow"
-    if recipe.limit is not None:
-        yield "limit", "is not available yet; overlap: join keeps one run active"
+    if recipe.limit is not None and recipe.overlap == "allow":
+        yield "limit", "means nothing with overlap: allow; say wait, join or replace"
     people = known_people(house)
     for name in recipe.notify:
         if name not in people:
@@ -229,15 +227,25 @@ def resume_workflow(workflow: Workflow) -> None:
             next_slot_at=next_slot(workflow.schedule),
             updated_at=Now(),
         )
-        held = Run.objects.filter(
-            workflow=workflow, state=Run.State.PENDING, ready_at=None
-        )
-        ids = list(held.values_list("pk", "pool"))
-        held.update(ready_at=Now(), deferred="")
-        for run, pool in ids:
-            post.post_ticket("workflows.advance", pool, run, queue=pool)
         workflow.refresh_from_db()
+        begin_held(workflow)
         beat.mirror(workflow)
+
+
+def begin_held(workflow: Workflow) -> None:
+    """Let the runs begin that the pause held back, as many as have a place."""
+    held = Run.objects.filter(
+        workflow=workflow, state=Run.State.PENDING, deferred=Run.PAUSED
+    )
+    rule = seats.rule(workflow)
+    if rule is not None and rule.overlap != Workflow.Overlap.JOIN:
+        held.update(deferred=Run.NO_SEAT)
+        seats.fill(workflow)
+        return
+    ids = list(held.values_list("pk", "pool"))
+    held.update(ready_at=Now(), deferred="")
+    for run, pool in ids:
+        post.post_ticket("workflows.advance", pool, run, queue=pool)
 
 
 def delete_workflow(workflow: Workflow) -> None:

@@ -16,6 +16,7 @@ from workflows.moments import plain, stamp, stamp_or_none
 LINES = {
     "ready": "ready to go on",
     "paused": "not started: the workflow is paused",
+    "seat": "not started: it waits for another run to end",
     "deferred": "waiting for a worker that can run it: {reason}",
     "running": "at work on “{step}”",
     "stopping": "stopping",
@@ -103,7 +104,7 @@ def reason(run: Run, around: Around) -> str:
 
 def pending_reason(run: Run) -> str:
     if run.ready_at is None:
-        return LINES["paused"]
+        return LINES["seat" if run.deferred == Run.NO_SEAT else "paused"]
     key = "deferred" if run.deferred else "ready"
     return LINES[key].format(reason=run.deferred)
 

@@ -28,6 +28,7 @@ CANCEL_ASKED = "{who} asked to cancel; what runs now is being stopped."
 CANCEL_ASKED_BECAUSE = (
     "{who} asked to cancel ({reason}); what runs now is being stopped."
 )
+REPLACED = "run {run} takes its place"
 WORKER_DIED = "the worker died {count} times at this step"
 NO_STEP = "the plan has no step at {position}"
 UNKNOWN_KIND = "no worker here knows the step kind “{kind}” yet"
@@ -58,7 +59,7 @@ WHY = {
     "gate": "Waiting for {who} to answer “{title}” since {since}{until}.",
     "deferred": "Waiting for a worker that can run it: {reason}.",
     "paused": "Not started: the workflow is paused.",
-    "no_seat": "Not started: another run has the place.",
+    "no_seat": "Not started: it waits for run {run} to end.",
     "completed": "Completed at {at}.",
     "failed": "Failed at {at}: {step}: {reason}",
     "cancelled": "Cancelled at {at} by {who}.",

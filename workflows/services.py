@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -13,12 +12,18 @@ from threads import points, post, text
 from threads import services as thread_services
 from threads.locking import person_author
 from threads.models import Thread
-from workflows import cancelling, journal, phrases, reconcile, selectors
-from workflows.exceptions import BadPayload, NotFound, NotReached, RunActive
+from workflows import (
+    cancelling,
+    journal,
+    payloads,
+    phrases,
+    reconcile,
+    seats,
+    selectors,
+)
+from workflows.exceptions import NotFound, NotReached, RunActive, RunSettled
 from workflows.models import Checkpoint, Run, RunKey, RunThread, Seat, Workflow
 
-PAYLOAD_LIMIT = 1_000_000  # characters of JSON
-KEY_LIMIT = 200
 cancel_run = cancelling.cancel_run
 look = reconcile.look
 
@@ -62,8 +67,8 @@ def spawn_run(
     sits there. Raises BadPayload or NotFound (a deleted workflow); nothing is kept then.
     """
     start = start or Start()
-    kept = checked_payload(payload)
-    checked_key(key)
+    kept = payloads.checked(payload)
+    payloads.checked_key(key)
     while True:
         with transaction.atomic():
             fresh = Workflow.objects.current().select_related("house", "bot")
@@ -74,35 +79,14 @@ def spawn_run(
             standing = taken_key(run, key) or taken_seat(run, row, start)
             if standing is None:
                 open_run_thread(run, row, start)
-                return Spawned(run, new=True)
+                if not replaces(row, run) or displace(run, row):
+                    run.refresh_from_db()
+                    return Spawned(run, new=True)
+                standing = Standing(run.pk, seat=True)
             transaction.set_rollback(True)
         found = hand_back(row, standing, key)
         if found is not None:
             return found
-
-
-def checked_payload(payload: object) -> dict[str, Any]:
-    """Return the payload as kept; raise BadPayload for what is not a JSON object."""
-    if payload is None:
-        return {}
-    if not isinstance(payload, Mapping):
-        raise BadPayload('payload: must be a JSON object such as {"branch": "main"}')
-    try:
-        text.refuse(dict(payload), where="payload")
-    except text.Unclean as error:
-        raise BadPayload(str(error)) from None
-    if len(journal.as_json(dict(payload)) or "") > PAYLOAD_LIMIT:
-        raise BadPayload(f"payload: longer than {PAYLOAD_LIMIT} characters")
-    return dict(payload)
-
-
-def checked_key(key: str) -> None:
-    try:
-        text.refuse(key, where="key")
-    except text.Unclean as error:
-        raise BadPayload(str(error)) from None
-    if len(key) > KEY_LIMIT:
-        raise BadPayload(f"key: longer than {KEY_LIMIT} characters")
 
 
 def insert_run(
@@ -122,7 +106,7 @@ def insert_run(
         retry_of=old,
         root=old.root if old else "",
         position=start.position,
-        **({"ready_at": None, "deferred": "paused"} if workflow.paused else {}),
+        **({"ready_at": None, "deferred": Run.PAUSED} if workflow.paused else {}),
     )
 
 
@@ -144,16 +128,50 @@ def taken_key(run: Run, key: str) -> Standing | None:
 
 
 def taken_seat(run: Run, workflow: Workflow, start: Start) -> Standing | None:
-    overlap = workflow.overlap or start.overlap
-    if overlap != Workflow.Overlap.JOIN:
+    """Sit down, or return where the run stands that does; a paused start sits later."""
+    rule = seats.rule(workflow, start.overlap)
+    if rule is None or (workflow.paused and rule.overlap != Workflow.Overlap.JOIN):
         return None
-    name = f"workflow:{workflow.pk}"
-    seat = Seat(house=workflow.house, name=name, run=run)
-    Seat.objects.bulk_create([seat], ignore_conflicts=True)
-    kept = Seat.objects.filter(house=workflow.house, name=name).first()
-    if kept is None or kept.run_id == run.pk:
-        return None if kept else Standing(run.pk, seat=True)
-    return Standing(kept.run_id, seat=True)
+    holders = seats.take(run, places=rule.places)
+    if not holders:
+        return None
+    match rule.overlap:
+        case Workflow.Overlap.REPLACE:
+            seats.hold_back(run)
+            return None
+        case Workflow.Overlap.WAIT if not waits_already(workflow, start):
+            return None if seats.wait(run, holders) else Standing(run.pk, seat=True)
+        case _:
+            return Standing(holders[-1], seat=True)
+
+
+def replaces(workflow: Workflow, run: Run) -> bool:
+    return workflow.overlap == Workflow.Overlap.REPLACE and run.deferred == Run.NO_SEAT
+
+
+def waits_already(workflow: Workflow, start: Start) -> bool:
+    """Return whether a slot's run waits: one is enough, more would only pile up."""
+    scheduled = start.trigger == Run.Trigger.SCHEDULE
+    return scheduled and seats.waiting_runs(workflow).exists()
+
+
+def displace(run: Run, workflow: Workflow) -> bool:
+    """Ask whoever sits to stop, and take those who waited out; False to begin anew.
+
+    Their threads are locked until this start commits, so that the seat is handed to it.
+    """
+    sitting = Seat.objects.filter(house=run.house_id, name=seats.name(workflow.pk))
+    others = {*sitting.values_list("run", flat=True)} | {
+        *seats.waiting_runs(workflow).values_list("pk", flat=True)
+    }
+    order = RunThread.objects.filter(run__in=others - {run.pk}).order_by("thread")
+    reason = phrases.REPLACED.format(run=run.pk)
+    try:
+        for wait in order:
+            cancel_run(wait.run_id, who="System", reason=reason)
+    except RunSettled:
+        return False
+    return True
 
 
 def hand_back(workflow: Workflow, standing: Standing, key: str) -> Spawned | None:

@@ -11,9 +11,9 @@ from threads import db, gates
 from threads.liveness import ORPHANED
 from threads.locking import SYSTEM, LockedThread
 from threads.models import Entry
-from workflows import phrases, selectors
+from workflows import phrases, seats, selectors
 from workflows.journal import Held
-from workflows.models import Attempt, Checkpoint, Run, RunThread, Seat
+from workflows.models import Attempt, Checkpoint, Run, RunThread
 
 
 def settle(
@@ -59,7 +59,7 @@ def settle(
     Attempt.objects.filter(run=run, ended_at=None).update(
         ended_at=Now(), ended=Attempt.Ended.SETTLED
     )
-    Seat.objects.filter(run=run).delete()
+    seats.hand_over(run)
     thread.append(words)
     return True
 

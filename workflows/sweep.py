@@ -6,10 +6,12 @@ import logging
 from uuid import UUID
 
 from django.conf import settings
+from django.db import transaction
 
 from threads import db
 from threads.liveness import ORPHANED
-from workflows import reconcile
+from workflows import reconcile, seats
+from workflows.models import Run, Workflow
 
 logger = logging.getLogger(__name__)
 
@@ -41,9 +43,22 @@ LIMIT 1000
 
 def sweep() -> int:
     """Check every run that may need it, each on its own; return how many were mended."""
+    fill_seats()
     return sum(
         mend(row[0]) for row in db.fetch(SUSPECTS, {"namespace": settings.NAMESPACE})
     )
+
+
+def fill_seats() -> None:
+    """Seat whoever waits although a place is free."""
+    waiting = Run.objects.filter(
+        namespace=settings.NAMESPACE, state=Run.State.PENDING, deferred=Run.NO_SEAT
+    )
+    for workflow in Workflow.objects.filter(
+        pk__in=waiting.values("workflow"), paused=False
+    ):
+        with transaction.atomic():
+            seats.fill(workflow)
 
 
 def mend(run: UUID) -> bool:

@@ -10,7 +10,7 @@ from django.db import connection
 from threads import phrases as thread_phrases
 from threads.models import Gate, Pulse, Turn
 from workflows import phrases, selectors
-from workflows.models import Checkpoint, Run, RunThread
+from workflows.models import Checkpoint, Run, RunThread, Seat
 from workflows.moments import plain, stamp, stamp_or_none
 
 PATIENCE = timedelta(seconds=2)  # after that, ready work counts as unclaimed
@@ -37,6 +37,8 @@ def in_words(run: Run) -> str:
 
 
 def pending_words(run: Run) -> str:
+    if run.deferred == Run.NO_SEAT:
+        return phrases.WHY["no_seat"].format(run=sitting(run))
     if run.ready_at is None:
         return phrases.WHY["paused"]
     if run.deferred:
@@ -45,6 +47,12 @@ def pending_words(run: Run) -> str:
     return phrases.WHY["unclaimed" if late else "ready"].format(
         since=plain(run.ready_at)
     )
+
+
+def sitting(run: Run) -> str:
+    """Name the runs that have the places this one waits for."""
+    seats = Seat.objects.filter(name=f"workflow:{run.workflow_id}")
+    return ", ".join(str(pk) for pk in seats.values_list("run", flat=True))
 
 
 def running_words(run: Run) -> str:
@@ -73,6 +81,8 @@ def step_name(run: Run) -> str:
 
 def waiting_for(run: Run) -> dict[str, Any] | None:
     """Return kind, words, since and until of what a run is parked on, or None."""
+    if run.state == Run.State.PENDING and run.deferred == Run.NO_SEAT:
+        return waits("seat", pending_words(run), run.created_at)
     if run.state not in {Run.State.SLEEPING, Run.State.WAITING}:
         return None
     wait = RunThread.objects.select_related("worker_bot", "await_gate", "await_turn")

@@ -40,6 +40,8 @@ class Run(models.Model):
         RETRY = "retry"
         RUN = "run"
 
+    # Why a pending run without a ready time is held back.
+    PAUSED, NO_SEAT = "paused", "seat"
     ACTIVE = (State.PENDING, State.RUNNING, State.SLEEPING, State.WAITING)
     SETTLED = (State.COMPLETED, State.FAILED, State.CANCELLED)
 
@@ -145,6 +147,12 @@ class Run(models.Model):
                 fields=["namespace", "due_at"],
                 name="run_due",
                 condition=Q(due_at__isnull=False),
+            ),
+            # For seats.waiting_runs() and a resume: who is held back, longest first.
+            models.Index(
+                fields=["workflow", "created_at"],
+                name="run_held_back",
+                condition=Q(state="pending", ready_at__isnull=True),
             ),
             # For the run list: newest first, in a house, of a workflow, failed.
             models.Index(
