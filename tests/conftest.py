@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 from django.conf import settings
 
@@ -17,6 +18,12 @@ from project.embedded import postgres
 from tests import factories, hands
 from threads import tenancy
 from threads.models import House
+
+# A busy machine draws slowly; that says nothing of what is drawn.
+hypothesis.settings.register_profile(
+    "house", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("house")
 
 
 @dataclass
