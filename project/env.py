@@ -70,5 +70,16 @@ def database(url: str) -> dict[str, Any]:
         "PASSWORD": unquote(parts.password or ""),
         "HOST": host,
         "PORT": str(parts.port or options.pop("port", "")),
-        "OPTIONS": options,
+        "OPTIONS": {**prepared(), **options},
     }
+
+
+def prepared() -> dict[str, Any]:
+    """Return what lets the server keep statements prepared, on a session of our own.
+
+    Django would bind parameters in the client, and each statement be planned anew.
+    Behind a pooler the next statement may meet another session.
+    """
+    if flag("DATABASE_POOLER"):
+        return {}
+    return {"server_side_binding": True, "prepare_threshold": 2}

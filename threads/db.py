@@ -6,38 +6,18 @@ from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
-import psycopg
 from django.db import connection
 
 Row = tuple[Any, ...]
 # Stands where a claim has no hint: for a null the server would plan it anew each time.
 NO_HINT = UUID(int=0)
-PREPARED_AFTER = 2  # executions on one connection; planning costs more than running
 
 
 def fetch(sql: str, params: Mapping[str, Any]) -> list[Row]:
     """Run a statement that returns rows, in the transaction that is open, if any."""
-    if connection.queries_logged or connection.needs_rollback:
-        with connection.cursor() as logged:
-            logged.execute(sql, params)
-            return list(logged.fetchall())
-    with connection.wrap_database_errors, bound_by_server() as cursor:
+    with connection.cursor() as cursor:
         cursor.execute(sql, params)
         return list(cursor.fetchall())
-
-
-def bound_by_server() -> psycopg.Cursor[Row]:
-    """Return a cursor whose statements the server keeps prepared.
-
-    Django's own binds parameters in the client, so that each statement is planned anew.
-    """
-    connection.close_if_health_check_failed()
-    connection.ensure_connection()
-    link: psycopg.Connection[Row] = connection.connection
-    # Behind a pooler the next statement may meet another session.
-    if not connection.settings_dict["DISABLE_SERVER_SIDE_CURSORS"]:
-        link.prepare_threshold = PREPARED_AFTER
-    return psycopg.Cursor(link)
 
 
 def fetch_one(sql: str, params: Mapping[str, Any]) -> Row | None:
