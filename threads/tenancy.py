@@ -72,6 +72,8 @@ def secret_names(house: House) -> list[str]:
 
 def open_secrets(house_id: int, names: list[str]) -> dict[str, str]:
     """Return the named values; raise NotFound naming the first that is missing."""
+    if not names:
+        return {}
     rows = {
         secret.name: secret.value
         for secret in Secret.objects.filter(house_id=house_id, name__in=names)
