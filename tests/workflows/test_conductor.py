@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
+import time_machine
 
 from tests import drive, factories, hands
 from threads import gates
-from threads.models import Gate, Turn
+from threads.models import Gate, Pulse, Turn
 from workflows import tasks
 from workflows.engine import advance
 from workflows.engine.conductor import Conductor
 from workflows.models import Run
+from workflows.plan import KINDS
 from workflows.services import spawn_run
 
 
@@ -103,6 +105,43 @@ def test_the_sweep_of_beat_does_what_a_conductor_does(
     assert asleep.state == "pending"
     assert Run.objects.filter(workflow=flow, trigger="schedule").exists()
     assert ("workflows.advance", "steps", "steps", "") in posted
+
+
+def test_an_outage_never_multiplies_tickets(
+    house, posted, monkeypatch, django_capture_on_commit_callbacks
+):
+    standing = 0
+    monkeypatch.setattr("threads.post.waiting_tickets", lambda queue: standing)
+    drive.holder()
+    Pulse.objects.update(kinds=sorted(KINDS), runtimes=["command", "scripted"])
+    flow = factories.workflow(house, factories.gate("ask"))
+    for _ in range(20):
+        spawn_run(flow)
+    hands.sql("UPDATE workflows_run SET ready_at = now() - interval '1 minute'")
+
+    with django_capture_on_commit_callbacks(execute=True):
+        Conductor().top_up()
+    assert posted == [("workflows.advance", "steps", "steps", "")] * 2
+
+    standing = 2
+    with django_capture_on_commit_callbacks(execute=True):
+        Conductor().top_up()
+    assert len(posted) == 2
+
+
+def test_a_machine_with_a_wrong_clock_wakes_nobody_early(house):
+    flow = factories.workflow(house, factories.sleep("rest"), schedule="@yearly")
+    run = hands.go_on(spawn_run(flow).run)
+    asked = factories.workflow(house, factories.gate("ask", deadline="1h"), slug="ask")
+    asking = hands.go_on(spawn_run(asked).run)
+
+    with time_machine.travel(datetime(2090, 1, 1, tzinfo=UTC), tick=True):
+        Conductor().turn_round()
+
+    for each, state in ((run, "sleeping"), (asking, "waiting")):
+        each.refresh_from_db()
+        assert each.state == state
+    assert Run.objects.count() == 2
 
 
 @pytest.mark.django_db(transaction=True)

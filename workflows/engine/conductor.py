@@ -203,7 +203,7 @@ class Conductor:
     def pools(self) -> list[tuple[Any, ...]]:
         """Return each pool with its living workers and what they can do."""
         return db.fetch(
-            "SELECT substring(role FROM 8), count(*),"
+            "SELECT substring(role FROM 8), count(DISTINCT p.id),"
             " array_agg(DISTINCT k) FILTER (WHERE k IS NOT NULL),"
             " array_agg(DISTINCT u) FILTER (WHERE u IS NOT NULL),"
             " array_agg(DISTINCT p.root) FROM (SELECT p.*,"
