@@ -215,7 +215,9 @@ def wake_turn(thread: LockedThread, turn: Turn, *, again: bool) -> None:
         settle_in(thread, turn, ending, guard=waiting)
         return
     Turn.objects.filter(waiting, pk=turn.pk).update(
-        state=Turn.State.PENDING, ready_at=Now(), spec={**turn.spec, "again": True}
+        state=Turn.State.PENDING,
+        ready_at=Now(),
+        spec={**turn.spec, "again": turn.attempts + 1},
     )
     post.post_ticket("threads.turn", turn.pool, turn.pk, queue=turn.pool)
 

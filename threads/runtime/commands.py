@@ -84,8 +84,7 @@ def run(turn: Turn, script: str, *, watch: Watch, call: int = 0) -> Result:
     box = sandbox.choose(settings.SANDBOX)
     record = workspace.record_dir(turn, call)
     key = f"{spec.get('env', {}).get('THREADWORK_KEY', turn.key)}:{call}"
-    careful = spec.get("if_interrupted", "again") != "again" and not spec.get("again")
-    if careful and record.exists():
+    if careful(turn) and record.exists():
         adopted = box.adopt(record, key)
         if adopted is None:
             raise Interrupted
@@ -96,6 +95,13 @@ def run(turn: Turn, script: str, *, watch: Watch, call: int = 0) -> Result:
         stop=watch.stop,
     )
     return replace(result, output=output.masked(result.output))
+
+
+def careful(turn: Turn) -> bool:
+    """Whether a command that may have begun must not simply begin again."""
+    # A person's yes is for the attempt that follows it and for no later one.
+    agreed = turn.spec.get("again") == turn.attempts
+    return turn.spec.get("if_interrupted", "again") != "again" and not agreed
 
 
 def command_of(

@@ -115,6 +115,8 @@ def execute(turn: Turn, watch: Watch) -> Ending | None:
         if watch.lost:
             return None
         if not draining.is_set():
+            if commands.careful(turn):
+                raise commands.Interrupted
             raise Fault(phrases.CUT_OFF)
         insist(lambda: services.release_turn(turn))
         return None
