@@ -3,6 +3,7 @@ from __future__ import annotations
 from unittest import mock
 
 from django.db import OperationalError
+from django.db.migrations.recorder import MigrationRecorder
 
 from project.celery import app
 
@@ -42,3 +43,14 @@ def test_an_absent_database_is_named(client, db, monkeypatch):
     assert (
         "the database does not answer: connection refused" in answer.json()["database"]
     )
+
+
+def test_migrations_that_are_not_applied_yet_are_named(client, db, monkeypatch):
+    monkeypatch.setattr(app.conf, "broker_url", "memory://")
+    newest = MigrationRecorder.Migration.objects.filter(app="workflows").latest("id")
+    newest.delete()
+
+    answer = client.get("/readyz")
+
+    assert answer.status_code == 503
+    assert answer.json()["migrations"] == (f"not applied yet: workflows.{newest.name}")

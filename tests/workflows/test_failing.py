@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
+from django.test import override_settings
 
 from tests import drive, factories, hands
 from threads import gates
@@ -54,6 +55,25 @@ def test_a_failed_call_is_a_value_too(house, calls):
     assert run.failure == {"step": "work", "reason": "RuntimeError: the line was busy"}
     assert run.attempts == 1
     assert len(calls.seen) == 1
+
+
+def test_a_call_of_what_is_not_allowed_here_fails_by_its_name(house, calls):
+    flow = factories.workflow(house, factories.call("work", "work"))
+    with override_settings(CALLS={}):
+        run = hands.go_on(spawn_run(flow).run)
+
+    assert run.failure == {
+        "step": "work",
+        "reason": "no function called “work” is allowed here",
+    }
+    assert calls.seen == []
+
+
+def test_a_call_whose_result_cannot_be_kept_fails_in_words(house, calls):
+    with override_settings(CALLS={"odd": "builtins.object"}):
+        run = start(house, factories.call("work", "odd"))
+
+    assert hands.failure(run)[1].startswith("what it returned cannot be kept: ")
 
 
 def test_the_list_gives_a_failed_run_one_line(house):
