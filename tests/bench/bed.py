@@ -16,6 +16,7 @@ from uuid import UUID
 
 import psutil
 import psycopg
+from django.db import connection
 
 from project.embedded.waiting import until
 from tests import factories
@@ -122,6 +123,11 @@ class Bed:
             "SELECT count(*) FROM pg_stat_activity WHERE datname = 'threadwork'"
         ).fetchone()
         return row is not None and row[0] <= most
+
+    def count(self) -> None:
+        """Have the server count what this process has committed until now."""
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_stat_force_next_flush()")
 
     def commits(self) -> int:
         row = self.aside.execute(

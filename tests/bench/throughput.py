@@ -47,11 +47,13 @@ def calls_by(bed: Bed, flow: Workflow, runs: int, *, workers: int) -> Figure:
     began = time.monotonic()
     started = [bed.spawn(flow) for _ in range(runs)]
     spawning = time.monotonic() - began
+    bed.count()
     commits, used = bed.commits(), bed.processor_seconds(*names)
     bed.let_go(*names)
     bed.settled(started)
     used = bed.processor_seconds(*names) - used
     bed.end(*names)
+    commits = bed.commits() - commits
     floor = (floor + floor_rate(bed, expected)) / 2
     lines = bed.witness.lines()
     rate = per_second(len(lines), [line.at for line in lines])
@@ -61,7 +63,7 @@ def calls_by(bed: Bed, flow: Workflow, runs: int, *, workers: int) -> Figure:
             "steps/s": round(rate, 1),
             "floor commits/s": round(floor, 1),
             "share of floor": round(rate / floor, 3),
-            "commits/step": round((bed.commits() - commits) / expected, 2),
+            "commits/step": round(commits / expected, 2),
             "worker CPU ms/step": round(used / expected * 1000, 3),
             "spawned/s": round(runs / spawning, 1),
         },
@@ -102,12 +104,14 @@ def commands(bed: Bed, share: float) -> list[Figure]:
     bed.stack.up(*names)
     bed.hold(*names)
     started = [bed.spawn(flow) for _ in range(runs)]
+    bed.count()
     commits = bed.commits()
     used = bed.processor_seconds(*names)
     bed.let_go(*names)
     bed.settled(started, seconds=300)
     used = bed.processor_seconds(*names) - used
     bed.end(*names)
+    commits = bed.commits() - commits
     bare = (bare + bare_rate(bed, max(20, expected // 5))) / 2
     rate = expected / lasted(started)
     box = sandbox.choose(settings.SANDBOX)
@@ -119,7 +123,7 @@ def commands(bed: Bed, share: float) -> list[Figure]:
                 "steps/s": round(rate, 1),
                 f"bare {box.name}/s": round(bare, 1),
                 "share of bare": round(rate / bare, 3),
-                "commits/step": round((bed.commits() - commits) / expected, 2),
+                "commits/step": round(commits / expected, 2),
                 "worker CPU ms/step": round(used / expected * 1000, 3),
             },
             expected=expected,
