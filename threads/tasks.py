@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from typing import Any
 from uuid import UUID
 
 from celery import shared_task
 from celery.signals import (
     celeryd_after_setup,
+    task_postrun,
     task_prerun,
     worker_process_init,
     worker_process_shutdown,
@@ -15,7 +18,7 @@ from celery.signals import (
     worker_shutdown,
     worker_shutting_down,
 )
-from django.db import close_old_connections
+from django.db import close_old_connections, connection
 
 from threads import liveness
 from threads.jobs import mail
@@ -24,6 +27,7 @@ from threads.runtime.bots import RUNTIMES
 
 jobs.handlers["mail.v1"] = mail.handle
 liveness.known_runtimes.update(RUNTIMES, {"command"})
+IDLE_SECONDS = 1.0  # a connection used since then needs no trial
 
 
 class Role:
@@ -55,10 +59,26 @@ def here() -> liveness.Holder:
     return liveness.here.begin(Role.name, root=workspace.root_id())
 
 
+class LastTicket(threading.local):
+    """When this thread ended its last ticket."""
+
+    at = 0.0
+
+
+last_ticket = LastTicket()
+
+
 @task_prerun.connect
 def look_at_connections(**kwargs: Any) -> None:
-    """Close what is too old or broken; what is kept is tried before its first use."""
-    close_old_connections()
+    """Close what is too old or broken; try what has lain idle before its first use."""
+    idle = time.monotonic() - last_ticket.at
+    if connection.errors_occurred or idle > IDLE_SECONDS:
+        close_old_connections()
+
+
+@task_postrun.connect
+def ticket_ends(**kwargs: Any) -> None:
+    last_ticket.at = time.monotonic()
 
 
 @celeryd_after_setup.connect
