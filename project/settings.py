@@ -197,5 +197,6 @@ LOGGING = {
         "celery.beat": {"level": "WARNING"},
         "django_celery_beat": {"level": "WARNING"},
         "django.server": {"level": "WARNING"},
+        "django.request": {"level": "ERROR"},  # a refusal is an answer, not trouble
     },
 }

@@ -172,7 +172,7 @@ def ask_whether(turn: Turn) -> None:
         if not parked:
             return
         prompt = phrases.RUN_AGAIN.format(instruction=turn.instruction)
-        number = thread.append(prompt, kind=Entry.Kind.INSTRUCTION)
+        number = thread.append(prompt, kind=Entry.Kind.INSTRUCTION, data={"ask": True})
         question = Question(
             subject=f"turn:{turn.pk}:{turn.attempts}",
             title=turn.spec.get("step") or turn.what,

@@ -28,8 +28,9 @@ INTERRUPTED = (
     "the step asks not to be run again"
 )
 INTERRUPTED_REFUSED = "it was interrupted and nobody wanted it run again"
+LAST_OWNER = "{house} would have no owner; make somebody else owner first."
 RUN_AGAIN = (
-    "The worker died while this ran, and nothing says how it ended. Run it again?\n\n"
+    "This was interrupted while it ran, and nothing says how it ended. Run it again?\n\n"
     "{instruction}"
 )
 UNCLEAR = (

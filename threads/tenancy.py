@@ -8,9 +8,11 @@ from typing import Any
 
 from cryptography.fernet import Fernet, InvalidToken
 from django.conf import settings
+from django.db import transaction
 from django.db.models.functions import Now
 
-from threads.exceptions import Malformed, NotFound
+from threads import phrases
+from threads.exceptions import Malformed, NotAllowed, NotFound
 from threads.models import Bot, House, Member, Secret
 
 
@@ -32,10 +34,17 @@ def add_member(house: House, user: Any, *, role: str) -> Member:
     if role not in Member.Role.values:
         roles = ", ".join(Member.Role.values)
         raise Malformed(f"role: “{role}” is not one of {roles}")
-    member, _ = Member.objects.update_or_create(
-        house=house, user=user, defaults={"role": role}
-    )
-    return member
+    with transaction.atomic():
+        House.objects.select_for_update(no_key=True).get(pk=house.pk)
+        owners = Member.objects.filter(house=house, role=Member.Role.OWNER)
+        others = owners.exclude(user=user).filter(user__is_active=True)
+        leaves = role != Member.Role.OWNER and owners.filter(user=user).exists()
+        if leaves and not others.exists():
+            raise NotAllowed(phrases.LAST_OWNER.format(house=house.name))
+        member, _ = Member.objects.update_or_create(
+            house=house, user=user, defaults={"role": role}
+        )
+        return member
 
 
 def box() -> Fernet:

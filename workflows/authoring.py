@@ -141,7 +141,9 @@ def misfits(house: House, recipe: plan.Recipe) -> Iterator[tuple[str, str]]:
     """Yield what is wrong in this house with a recipe that is well written."""
     bot = Bot.objects.filter(house=house, handle=recipe.bot).first()
     if bot is None:
-        yield "bot", f"there is no bot called “{recipe.bot}” in this house"
+        handles = Bot.objects.filter(house=house).values_list("handle", flat=True)
+        known = ", ".join(handles)
+        yield "bot", f"there is no bot called “{recipe.bot}” here; there is {known}"
     if recipe.limit is not None and recipe.overlap == "allow":
         yield "limit", "means nothing with overlap: allow; say wait, join or replace"
     people = known_people(house)

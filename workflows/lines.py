@@ -24,6 +24,7 @@ LINES = {
     "retrying": "“{step}” failed; it is tried again at {until}",
     "gate": "waiting for {who} to answer “{title}”",
     "turn": "waiting for {bot} to finish “{step}”",
+    "ask": "waiting for anyone to say whether “{step}” runs again",
     "event": "waiting for an event at “{step}”",
     "cancelled": "cancelled by {who}",
 }
@@ -73,7 +74,10 @@ def look_around(runs: Iterable[Run]) -> Around:
     here = Q(position=F("run__position"), iteration=F("run__iteration"))
     begun = Checkpoint.objects.filter(here, run__in=active)
     return Around(
-        {w.pk: w for w in waits.select_related("await_gate", "worker_bot")},
+        {
+            w.pk: w
+            for w in waits.select_related("await_gate", "await_turn", "worker_bot")
+        },
         {step.run_id: step for step in begun},
     )
 
@@ -120,6 +124,8 @@ def parked_reason(run: Run, wait: RunThread | None, step: Checkpoint | None) -> 
             return LINES[key].format(step=name, until=until)
         case RunThread.Kind.GATE if wait.await_gate is not None:
             return gate_reason(wait.await_gate)
+        case _ if wait.await_turn is not None and wait.await_turn.state == "waiting":
+            return LINES["ask"].format(step=name)
         case kind:
             return LINES[kind].format(bot=wait.worker_bot.name, step=name)
 

@@ -9,6 +9,10 @@ BY_SCHEDULE_LATE = (
     "the schedule, for the slot {slot:%Y-%m-%d %H:%M} UTC, which was missed"
 )
 RETRY_OF = "Started by {who} to retry run {run}. Kept from it: {kept}."
+NOTHING_TO_RETRY = (
+    "This run completed, so nothing is left to retry. `wf spawn` starts a new one; "
+    "`--from STEP` does one step and what follows again."
+)
 NOTHING_KEPT = "nothing"
 
 SLEEPING_FOR = "Sleeping for {duration}."

@@ -259,6 +259,8 @@ def retry_run(
     """
     if run.state not in Run.SETTLED:
         raise RunActive
+    if run.state == Run.State.COMPLETED and not from_step:
+        raise NotReached(phrases.NOTHING_TO_RETRY)
     steps = selectors.plan_steps(run.plan_id)
     names = [step["name"] for step in steps]
     if from_step and from_step not in names:

@@ -150,7 +150,7 @@ class Stack:
 
     def prepare(self) -> str:
         """Migrate, then make the first house; return the path of its sign-in link."""
-        self.once("migrate", ["migrate", "--no-input"])
+        self.once("migrate", ["migrate", "--no-input", "-v", "0"])
         with tempfile.TemporaryFile() as printed:
             arguments = roles.prepare(demo=self.options.demo)
             self.once("prepare", arguments, stdout=printed.fileno())

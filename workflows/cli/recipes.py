@@ -16,7 +16,11 @@ def add(commands: Commands) -> None:
     apply_ = commands.add(
         "apply", apply, help="create or update a workflow from YAML or JSON"
     )
-    apply_.add_argument("file", metavar="FILE", help="the file, or - for stdin")
+    apply_.add_argument(
+        "file",
+        metavar="FILE",
+        help="the file, or - for stdin; its fields: docs/recipes.md",
+    )
     export_ = commands.add("export", export, help="print a workflow's file")
     export_.add_argument("slug", metavar="SLUG")
     commands.add("list", list_, help="list the workflows")
