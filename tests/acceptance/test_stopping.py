@@ -9,7 +9,7 @@ import pytest
 from tests import drive, factories
 from tests.harness import Stack
 from threads import tenancy
-from threads.models import House, Turn
+from threads.models import House, Pulse, Turn
 from workflows.models import Run
 from workflows.services import cancel_run, spawn_run
 
@@ -83,3 +83,16 @@ def test_a_command_that_ends_while_its_worker_shuts_down_counts(
     stack.wait(lambda: state(run) == "completed", 30)
     assert list(stack.marks().values()) == [1]
     stack.wait(lambda: stack.started["turns.a"].poll() is not None, 30)
+
+
+@pytest.mark.timeout(120)
+def test_a_role_told_to_stop_leaves_at_once_and_says_so(stack: Stack, home: House):
+    roles = ("conductor", "steps", "turns", "jobs")
+    stack.up(*roles)
+
+    for name in roles:
+        stack.kill(name, number=signal.SIGTERM)
+
+    stack.wait(lambda: all(stack.started[n].poll() is not None for n in roles), 20)
+    assert {stack.started[name].returncode for name in roles} == {0}
+    assert not Pulse.objects.filter(dead_at=None).exists()
