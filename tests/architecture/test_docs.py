@@ -77,8 +77,8 @@ def test_a_command_that_a_page_names_exists_with_its_options(page, words):
 
 
 def test_a_command_or_option_that_is_not_there_is_noticed():
-    assert misses("wf spawn x --folow") == ["--folow"]
-    for words in ("wf spwan x", "wf member kick", "upp"):
+    assert misses("wf spawn x --fellow") == ["--fellow"]
+    for words in ("wf dance x", "wf member kick", "upp"):
         with pytest.raises(AssertionError, match="there is no"):
             misses(words)
 
