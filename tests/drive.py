@@ -8,6 +8,7 @@ from typing import Any
 from django.db import connection
 from django.db.models import F
 
+from threads import services
 from threads.liveness import known_runtimes
 from threads.models import Entry, Gate, Pulse, Turn
 from threads.runtime import turns
@@ -85,3 +86,18 @@ def late(run: Run, *, by: timedelta) -> None:
     Turn.objects.filter(thread=thread_of(run), due_at__isnull=False).update(
         due_at=F("due_at") - by
     )
+
+
+def begun_turn(run: Run) -> Turn:
+    """Let a worker take the turn the run waits for, and get no further."""
+    turn = turns.claim(pool="turns", holder=holder("worker-turns"))
+    assert turn is not None
+    assert turn.thread_id == thread_of(run)
+    return turn
+
+
+def write(turn: Turn, *words: str, kind: str = "output", **more: Any) -> None:
+    """Write lines of a turn's log, as its worker does while it works."""
+    for text in words or ("",):
+        body = {"text": text, **more}
+        assert services.log_message(turn, kind=kind, body=body) is not None

@@ -19,6 +19,8 @@ from workflows.lines import Around, head, look_around, run_line, short
 from workflows.models import Attempt, Checkpoint, Event, Run, RunThread, Slot, Workflow
 from workflows.moments import stamp, stamp_or_none
 
+PROGRESS = 8_000  # characters of what a step at work has written, its end
+
 __all__ = ["run", "run_line", "runs", "short", "slots", "thread_lines", "workflows"]
 
 
@@ -34,6 +36,7 @@ def run(run: Run, *, entries: int | None = 500) -> dict[str, Any]:
     return {
         **head(run),
         "payload": run.payload,
+        "retries": retries(run),
         "attempts": sum(a.ended != Attempt.Ended.RELEASED for a in attempts),
         "waiting_for": why.waiting_for(run),
         "steps": steps(run, thread),
@@ -49,13 +52,37 @@ def steps(run: Run, thread: UUID) -> list[dict[str, Any]]:
     for row in Checkpoint.objects.filter(run=run).order_by("position", "iteration"):
         begun.setdefault(row.position, []).append(row)
     died = dead_workers(thread)
+    so_far = progress(run)
     lines: list[dict[str, Any]] = []
     for position, step in enumerate(selectors.plan_steps(run.plan_id)):
         rows = begun.get(position, [])
         lines += [step_line(row, died=died) for row in rows]
         if not rows:
             lines.append(pending_line(position, step))
+    for line in lines:
+        if so_far is not None and here(run, line):
+            line["progress"] = so_far
     return lines
+
+
+def here(run: Run, line: Mapping[str, Any]) -> bool:
+    at = (line["position"], line["iteration"], line["state"])
+    return at == (run.position, run.iteration, "waiting")
+
+
+def progress(run: Run) -> str | None:
+    """Return the end of what the turn wrote that the run waits for, if it does."""
+    if run.state != Run.State.WAITING:
+        return None
+    found = selectors.progress(run.pk, most=PROGRESS)
+    return selectors.told(found.lines)[-PROGRESS:] if found else None
+
+
+def retries(run: Run) -> list[str]:
+    """Return the runs that retry this one; while it is active there are none."""
+    if run.state in Run.ACTIVE:
+        return []
+    return [str(pk) for pk, _ in selectors.retries(run.pk)]
 
 
 def dead_workers(thread: UUID) -> dict[str, int]:
@@ -82,6 +109,7 @@ def step_line(row: Checkpoint, *, died: Mapping[str, int]) -> dict[str, Any]:
         "instruction": row.instruction,
         "result": row.result,
         "error": row.error or None,
+        "progress": None,
     }
 
 
@@ -98,6 +126,7 @@ def pending_line(position: int, step: Mapping[str, Any]) -> dict[str, Any]:
         "instruction": "",
         "result": None,
         "error": None,
+        "progress": None,
     }
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
 from threads import db
+from threads.models import TurnMessage
 from workflows import plan, templating
-from workflows.models import Checkpoint, Plan
+from workflows.models import Checkpoint, Plan, Run
 from workflows.outcomes import Past
 
 
@@ -58,3 +60,58 @@ def step_results(
             "name", "state", "result"
         )
     }
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What the turn a run waits for has written since a line of its log."""
+
+    turn: UUID
+    last: int
+    lines: tuple[tuple[str, str], ...]  # kind and words, in order
+
+
+# For a run's document, page and follower: the log of the turn it waits for. A model's
+# last words are left to the entry that they become.
+PROGRESS = """
+SELECT t.id, t.state, m.number, m.kind, right(m.body->>'text', %(most)s)
+  FROM workflows_runthread w
+  JOIN threads_turn t ON t.id = w.await_turn_id AND t.state IN ('pending', 'running')
+  LEFT JOIN threads_turnmessage m ON m.turn_id = t.id AND m.number > %(after)s
+   AND (m.kind = 'output' OR m.kind = 'model' AND m.body->>'move' <> 'final')
+ WHERE w.run_id = %(run)s AND w.awaiting
+ ORDER BY m.number DESC NULLS LAST LIMIT %(rows)s
+"""
+LOG_ROWS = 2000  # of about one a second
+
+
+def progress(run_id: UUID, *, most: int, after: int = 0) -> Progress | None:
+    """Return what the open turn wrote, or None where none is at work or has been."""
+    found = db.fetch(
+        PROGRESS, {"run": run_id, "after": after, "most": most, "rows": LOG_ROWS}
+    )
+    rows = [row for row in reversed(found) if row[2] is not None]
+    if not rows and (not found or (found[0][1] == "pending" and not after)):
+        return None
+    lines = tuple((kind, words or "") for *_, kind, words in rows)
+    return Progress(found[0][0], rows[-1][2] if rows else after, lines)
+
+
+def told(lines: Iterable[tuple[str, str]], *, before: str = "") -> str:
+    """Return a log as one text: output as it came, a model's words on their own lines."""
+    parts = [before]
+    ends = not before or before.endswith("\n")
+    for kind, words in lines:
+        if kind == TurnMessage.Kind.MODEL:
+            words = f"{words.strip()}\n" if words.strip() else ""
+            words = words if ends or not words else f"\n{words}"
+        if words:
+            parts.append(words)
+            ends = words.endswith("\n")
+    return "".join(parts)
+
+
+def retries(run_id: UUID) -> list[tuple[UUID, str]]:
+    """Return the runs that retry this one and their states, oldest first."""
+    rows = Run.objects.filter(retry_of=run_id).order_by("created_at", "pk")
+    return list(rows.values_list("pk", "state"))

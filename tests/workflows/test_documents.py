@@ -13,18 +13,19 @@ from threads import gates
 from threads import services as thread_services
 from threads.models import Pulse
 from workflows import access, authoring, documents, why
+from workflows.engine import advance
 from workflows.exceptions import NotFound
 from workflows.models import Attempt, Run, Slot
-from workflows.services import Start, cancel_run, spawn_run
+from workflows.services import Start, cancel_run, retry_run, spawn_run
 
 RUN_KEYS = {
     "id", "workflow", "house", "state", "trigger", "key", "payload", "attempts",
     "created_at", "started_at", "finished_at", "due_at", "failure", "retry_of",
-    "waiting_for", "steps", "attempt_log", "events", "thread",
+    "retries", "waiting_for", "steps", "attempt_log", "events", "thread",
 }  # fmt: skip
 STEP_KEYS = {
     "position", "iteration", "name", "kind", "state", "attempts", "started_at",
-    "finished_at", "instruction", "result", "error",
+    "finished_at", "instruction", "result", "error", "progress",
 }  # fmt: skip
 
 
@@ -261,3 +262,66 @@ def test_the_ledger_looks_ahead_and_back(house, alice, asking):
     (line,) = ledger["last"]
     assert (line["outcome"], line["reason"], line["run"]) == ("skipped", "paused", None)
     assert documents.slots(asking.workflow) == {"next": [], "last": []}
+
+
+@pytest.fixture
+def working(house, alice) -> Run:
+    """A run whose command a worker has taken and has not ended."""
+    steps = (factories.command("checks", "make test"), factories.command("more"))
+    run = spawn_run(factories.workflow(house, *steps), start=Start(by=alice)).run
+    advance.advance(pool="steps", holder=drive.holder(), hint=run.pk)
+    return run
+
+
+def test_a_step_at_work_tells_what_it_wrote_so_far(working):
+    assert [s["progress"] for s in shown(working)["steps"]] == [None, None]
+    turn = drive.begun_turn(working)
+    assert [s["progress"] for s in shown(working)["steps"]] == ["", None]
+
+    drive.write(turn, "first\nsec", "ond\n")
+    drive.write(turn, "I look further", kind="model", move="call")
+    drive.write(turn, "I am done", kind="model", move="final")
+    drive.write(turn, kind="call", call=1)
+    told = shown(working)["steps"][0]["progress"]
+    drive.write(turn, *["x" * 5_000] * 3)
+
+    assert told == "first\nsecond\nI look further\n"
+    assert shown(working)["steps"][0]["progress"] == "x" * 8_000
+
+
+def test_a_step_that_has_ended_has_no_progress_beside_its_result(working):
+    turn = drive.begun_turn(working)
+    drive.write(turn, "so far\n")
+
+    thread_services.settle_turn(
+        turn,
+        thread_services.Ending("succeeded", "", "so far", {"output": "so far"}),
+        guard=thread_services.held_by(turn),
+    )
+
+    assert [s["progress"] for s in shown(working)["steps"]] == [None, None]
+
+
+def test_a_longer_log_costs_no_further_query(working):
+    def queries() -> int:
+        with CaptureQueriesContext(connection) as caught:
+            shown(working)
+        return len(caught)
+
+    turn = drive.begun_turn(working)
+    few = queries()
+    drive.write(turn, *["line\n"] * 50)
+
+    assert queries() == few
+
+
+def test_a_failed_run_tells_by_which_runs_it_was_retried(alice, asking):
+    gates.speak(drive.thread_of(asking), person=alice, text="no")
+    drive.carry(asking)
+    assert shown(asking)["retries"] == []
+
+    again = [retry_run(asking, by=alice).run for _ in range(2)]
+
+    assert shown(asking)["retries"] == [str(run.pk) for run in again]
+    assert shown(again[0])["retry_of"] == str(asking.pk)
+    assert shown(again[0])["retries"] == []

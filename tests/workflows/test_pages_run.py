@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from unittest import mock
 from uuid import uuid4
@@ -8,8 +9,9 @@ import pytest
 from django.db import OperationalError
 
 from tests import drive, factories
-from threads import gates
+from threads import gates, services
 from threads.models import Entry, Gate
+from workflows.engine import advance
 from workflows.models import Run
 from workflows.services import Start, cancel_run, spawn_run
 
@@ -231,6 +233,25 @@ def test_a_retry_and_a_new_start_are_runs_of_their_own(client, house, alice):
     assert Run.objects.filter(retry_of=run).count() == 1
 
 
+def test_a_failed_run_and_its_retry_lead_to_each_other(client, house, alice):
+    run = started(house, factories.command("a"), factories.command("b", "exit 1"))
+    client.force_login(alice)
+    before = page_of(client, run)
+    retry = Run.objects.get(
+        pk=client.post(f"/runs/{run.pk}/retry/").url.split("/")[2],
+    )
+
+    under_way, other = page_of(client, run), page_of(client, retry)
+    drive.carry(retry)
+    failed_too = page_of(client, run)
+
+    assert "Retried as" not in before
+    assert f'<a href="/runs/{retry.pk}/">{retry.pk.hex[-8:]}</a>' in under_way
+    assert under_way.index("Start again") < under_way.index("Retry once more")
+    assert f'href="/runs/{run.pk}/" title="{run.pk}">{run.pk.hex[-8:]}</a>.' in other
+    assert failed_too.index("Retry</button>") < failed_too.index("Start again")
+
+
 def test_a_retry_of_what_still_runs_is_refused(client, asking, alice):
     client.force_login(alice)
 
@@ -339,3 +360,52 @@ def test_a_longer_thread_costs_no_further_query(
         page_of(client, short)
     with django_assert_max_num_queries(26):
         page_of(client, long)
+
+
+def test_what_a_command_writes_shows_while_it_runs_and_goes_when_it_ends(
+    client, house, alice
+):
+    flow = factories.workflow(house, factories.command("checks", "make test"))
+    run = spawn_run(flow).run
+    advance.advance(pool="steps", holder=drive.holder(), hint=run.pk)
+    client.force_login(alice)
+    assert "is working on" not in page_of(client, run)
+    turn = drive.begun_turn(run)
+    assert "is working on “checks”</span>" in page_of(client, run)
+    drive.write(turn, *(f"line {number}\n" for number in range(50)))
+    drive.write(turn, "10%\r20%\r", "30%\r<b>\x1b[31mred\x1b[0m")
+
+    page = page_of(client, run)
+    ending = services.Ending("succeeded", "", "all of it", {"output": "all of it"})
+    services.settle_turn(turn, ending, guard=services.held_by(turn))
+    after = page_of(client, run)
+
+    assert "is working on “checks” · output so far" in page
+    assert "line 49\n&lt;b&gt;red</pre>" in page
+    assert "line 20\n" not in page
+    assert "line 21\n" in page
+    assert "is working on" not in after
+    assert "all of it" in after
+
+
+def test_new_output_is_news_of_the_live_block_alone(client, house, alice):
+    flow = factories.workflow(house, factories.command("checks", "make test"))
+    run = spawn_run(flow).run
+    advance.advance(pool="steps", holder=drive.holder(), hint=run.pk)
+    client.force_login(alice)
+    turn = drive.begun_turn(run)
+    path, before = poll_of(page_of(client, run))
+    assert client.get(path).status_code == 204
+
+    drive.write(turn, "a line\n")
+    _, after = poll_of(client.get(path).content.decode())
+
+    changed = {part for part in before if before[part] != after[part]}
+    assert changed == {"run-poll", "run-live"}
+
+
+def poll_of(page):
+    """Return the address that the page asks again, and the marks of its parts."""
+    path = page.split('hx-get="')[1].split('"')[0].replace("&amp;", "&")
+    parts = re.findall(r'id="([\w-]+)" data-part data-seen="(\w*)"', page)
+    return path, dict(parts)

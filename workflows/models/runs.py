@@ -168,6 +168,12 @@ class Run(models.Model):
                 name="run_failed",
                 condition=Q(state="failed"),
             ),
+            # For selectors.retries(): what was started to retry a run.
+            models.Index(
+                fields=["retry_of"],
+                name="run_retries",
+                condition=Q(retry_of__isnull=False),
+            ),
         ]
 
     def __str__(self) -> str:

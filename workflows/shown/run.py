@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from uuid import UUID
+
+from django.urls import reverse
+from django.utils.html import format_html
 
 from threads import access as thread_access
 from threads import shown
@@ -15,6 +18,7 @@ from threads.pages import digest
 from workflows import documents, selectors, why
 from workflows.models import Run, RunThread
 from workflows.shown.chips import KINDS, STATES, Chip, took
+from workflows.shown.live import Live, live
 
 ENTRIES = 500
 TRIGGERS = {
@@ -42,18 +46,31 @@ class Step:
 
 
 @dataclass(frozen=True)
+class Retry:
+    """A run that was started to retry this one."""
+
+    run: UUID
+    chip: Chip
+
+    @property
+    def short(self) -> str:
+        return documents.short(self.run)
+
+
+@dataclass(frozen=True)
 class Marks:
     """What each part of the page stands for; a part is drawn again when it changed."""
 
     head: str
     steps: str
     ask: str
+    live: str
     moves: str
     reply: str
 
     @property
     def all(self) -> str:
-        return digest(self.head, self.steps, self.ask, self.moves, self.reply)
+        return digest(*vars(self).values())
 
 
 @dataclass(frozen=True)
@@ -67,6 +84,8 @@ class Shown:
     steps: list[Step]
     lines: list[shown.Line]
     ask: shown.Ask | None
+    live: Live | None
+    retries: list[Retry]
     may_act: bool
     role: str
 
@@ -103,6 +122,12 @@ class Shown:
         return [step for step in self.steps if step.chip.look == "completed"]
 
     @property
+    def retried(self) -> bool:
+        """Tell whether a retry is under way or did what this run could not."""
+        hopeful = {*Run.ACTIVE, Run.State.COMPLETED}
+        return any(retry.chip.look in hopeful for retry in self.retries)
+
+    @property
     def last(self) -> int:
         entries = self.doc["thread"]["entries"]
         return entries[-1]["number"] if entries else 0
@@ -115,10 +140,13 @@ class Shown:
     def marks(self) -> Marks:
         run = self.run
         return Marks(
-            head=digest(self.chip, self.why, run.failure, self.doc["attempts"]),
-            steps=digest(self.doc["steps"]),
+            head=digest(
+                self.chip, self.why, run.failure, self.doc["attempts"], self.retries
+            ),
+            steps=digest(self.steps),
             ask=self.ask.seen if self.ask else "",
-            moves=digest(self.active, self.stopping, self.may_act),
+            live=digest(self.live),
+            moves=digest(self.active, self.stopping, self.may_act, self.retried),
             reply=digest(self.may_speak, self.active),
         )
 
@@ -136,11 +164,36 @@ def run(user: Any, run: Run, *, whole: bool = False) -> Shown:
         chip=chip_of(doc, ask, bot),
         why=sentence(run, doc),
         steps=list(steps(doc)),
-        lines=shown.lines(doc["thread"]["entries"], kinds=kinds, bot=bot),
+        lines=linked(run, shown.lines(doc["thread"]["entries"], kinds=kinds, bot=bot)),
         ask=ask,
+        live=live(doc["steps"], bot=bot),
+        retries=retries(run, doc),
         may_act=RANK[member.role] >= RANK["member"],
         role=member.role,
     )
+
+
+def retries(run: Run, doc: Mapping[str, Any]) -> list[Retry]:
+    states = dict(selectors.retries(run.pk)) if doc["retries"] else {}
+    return [Retry(pk, Chip(state, STATES[state])) for pk, state in states.items()]
+
+
+def linked(run: Run, lines: list[shown.Line]) -> list[shown.Line]:
+    """Let the entry that names the earlier run of a retry lead to it."""
+    if run.retry_of_id is None or not lines or lines[0].number != 1:
+        return lines
+    before, named, after = lines[0].words.partition(str(run.retry_of_id))
+    if not named:
+        return lines
+    words = format_html(
+        '{}<a href="{}" title="{}">{}</a>{}',
+        before,
+        reverse("workflows:run", args=[run.retry_of_id]),
+        named,
+        documents.short(run.retry_of_id),
+        after,
+    )
+    return [replace(lines[0], html=words), *lines[1:]]
 
 
 def open_ask(user: Any, thread: UUID, member: Member) -> shown.Ask | None:
