@@ -56,6 +56,21 @@ ANSWERED_ALREADY = "You have already answered “{answer}”."
 NOT_AN_ANSWER = "“{answer}” is not an answer here: {expected}."
 
 
+SIGNALS = {
+    STARTED: "began",
+    COMPLETED: "finished",
+    FAILED: "failed",
+    CANCELLED: "stopped",
+}
+
+
+def signal(body: str) -> str:
+    """Say what a signal tells of its bot: “failed: exited with status 1”."""
+    what, _, reason = body.partition(": ")
+    said = SIGNALS.get(what, what)
+    return f"{said}: {reason}" if reason and reason != STOPPED else said
+
+
 def seconds(value: float) -> str:
     """Say a duration in seconds the short way: 90 s, 10 min, 2 h, 3 days."""
     for size, unit in ((86400, "days"), (3600, "h"), (60, "min")):

@@ -19,10 +19,10 @@ TAIL_LINES = 10
 HEAD_LINES = 14
 HEAD_TEXT = 1_200
 SIGNALS = {
-    phrases.STARTED: ("began", "began"),
-    phrases.COMPLETED: ("done", "finished"),
-    phrases.FAILED: ("failed", "failed"),
-    phrases.CANCELLED: ("cancelled", "stopped"),
+    phrases.STARTED: "began",
+    phrases.COMPLETED: "done",
+    phrases.FAILED: "failed",
+    phrases.CANCELLED: "cancelled",
 }
 SLIM = {"note", "signal"}
 
@@ -111,10 +111,8 @@ def spoken(body: str) -> dict[str, Any]:
 
 def signal(name: str, body: str) -> dict[str, Any]:
     """Say what a signal means: “runner failed: exited with status 1”."""
-    what, _, reason = body.partition(": ")
-    icon, verb = SIGNALS.get(what, ("", what))
-    words = f"{name} {verb}"
-    return {"icon": icon, "words": f"{words}: {plain(reason)}" if reason else words}
+    icon = SIGNALS.get(body.partition(": ")[0], "")
+    return {"icon": icon, "words": plain(f"{name} {phrases.signal(body)}")}
 
 
 def instruction(body: str, *, asked: str, bot: str) -> dict[str, Any]:

@@ -37,8 +37,8 @@ def add(commands: Commands) -> None:
 def reply(out: Out, options: Options) -> None:
     who = acting.actor(house=options["house"], as_=options["as_"], run=options["run"])
     run = acting.run(who, options["run"])
-    thread = RunThread.objects.get(run=run).thread_id
-    spoken = gates.speak(thread, person=who.user, text=options["text"])
+    wait = RunThread.objects.get(run=run)
+    spoken = gates.speak(wait.thread_id, person=who.user, text=options["text"])
     run = acting.fresh(run)
     if out.as_json:
         out.document(
@@ -51,7 +51,7 @@ def reply(out: Out, options: Options) -> None:
             }
         )
         return
-    Tail(out, thread, after=spoken.number - 1).show_new()
+    Tail(out, wait, after=spoken.number - 1).show_new()
     if spoken.understood is None and run.state == Run.State.WAITING:
         out.notice(documents.run_line(run)["reason"].capitalize() + ", still.")
 

@@ -1,4 +1,4 @@
-"""Waiting for a run and reading its thread as it grows. The run never depends on it."""
+"""Waiting for a run and reading what it does. The run never depends on it."""
 
 from __future__ import annotations
 
@@ -9,15 +9,49 @@ from uuid import UUID
 
 from django.db import InterfaceError, OperationalError, connection
 
-from workflows import services
+from workflows import selectors, services
 from workflows.cli.output import Out
 from workflows.models import Run
+from workflows.selectors import Progress
 
 TICK_SECONDS = 0.2
 LOOK_SECONDS = 5.0  # how often the run is checked while nothing else may check it
 PATIENCE_SECONDS = 120.0  # how long a database that went away is waited for
 EXITS = {"completed": 0, "failed": 3, "cancelled": 4}
 NOT_ENDED = 5
+MOST = 1_000_000  # characters of a line of a log
+
+
+class Stream:
+    """What a turn has written, as far as its whole lines have been taken to be shown."""
+
+    def __init__(self, turn: UUID | None = None) -> None:
+        self.turn = turn
+        self.last = 0
+        self.shown = ""
+        self.held = ""
+
+    def read(self, run: UUID) -> Progress | None:
+        return selectors.progress(run, most=MOST, after=self.last)
+
+    def take(self, found: Progress) -> list[str]:
+        """Return the lines that have come to their end."""
+        self.last = found.last
+        words = selectors.told(found.lines, before=self.held)
+        whole, end, self.held = words.rpartition("\n")
+        self.shown += whole + end
+        return whole.split("\n") if end else []
+
+    def rest(self, body: str) -> list[str] | None:
+        """Return what a message says beyond what was shown, or None if it is another."""
+        if not self.shown.strip():
+            return None
+        if body == self.shown.rstrip("\n"):
+            return []
+        if body.startswith(self.shown):
+            return body[len(self.shown) :].split("\n")
+        # An earlier try wrote before it; what this one wrote was shown all the same.
+        return [] if f"\n{self.shown}".endswith(f"\n{body}\n") else None
 
 
 class Watcher:

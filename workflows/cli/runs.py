@@ -105,7 +105,7 @@ def watch(
     """Wait for a run, showing its thread if asked; return its state and exit status."""
     short = documents.short(run.pk)
     hint = HOW_TO_ANSWER.format(run=short)
-    tail = Tail(out, RunThread.objects.get(run=run).thread_id, after=after, hint=hint)
+    tail = Tail(out, RunThread.objects.get(run=run), after=after, hint=hint)
     try:
         watcher = Watcher(out, run.pk)
         each = tail.show_new if follow else None

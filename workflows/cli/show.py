@@ -12,12 +12,13 @@ from threads import text
 from workflows import documents, why
 from workflows.cli import acting, values
 from workflows.cli.commands import Commands, Options
-from workflows.cli.entries import HOW_TO_ANSWER, drawn
+from workflows.cli.entries import HOW_TO_ANSWER, drawn, progress
 from workflows.cli.moments import ago, clock, took
 from workflows.cli.output import Out, safe, state
 from workflows.cli.runs import watch
 
 MOST = 1_000_000
+LIVE = 24  # lines of a step at work
 WORD = re.compile(r"\w")
 
 
@@ -44,6 +45,8 @@ def show(out: Out, options: Options) -> None:
     document = documents.run(run, entries=entries)
     if not out.as_json:
         picture(out, document, reason=documents.run_line(run)["reason"])
+        if not options["follow"]:
+            show_progress(out, document)
     if options["follow"]:
         after = last_number(document) if not out.as_json else 0
         watch(out, run, seconds=None, follow=True, after=after)
@@ -83,23 +86,20 @@ def picture(out: Out, document: dict[str, Any], *, reason: str) -> None:
         out.say(drawn(entry, pretty=out.pretty))
 
 
+def show_progress(out: Out, document: dict[str, Any]) -> None:
+    """Show the end of what the step at work has written so far."""
+    for step in document["steps"]:
+        for line in (step["progress"] or "").splitlines()[-LIVE:]:
+            out.say(progress(line, pretty=out.pretty))
+
+
 def headline(out: Out, document: dict[str, Any], *, reason: str) -> None:
     now = why.now()
     line = Text.assemble(
         (document["workflow"], "bold"), "  ", state(document["state"]), "  "
     )
     out.say(line + Text(document["id"], style="dim"))
-    facts = [f"{document['trigger']}, started {ago(document['created_at'], now=now)}"]
-    if document["finished_at"]:
-        spent = took(document["started_at"], document["finished_at"], now=now)
-        facts.append(f"took {spent}")
-    if document["attempts"] > 1:
-        facts.append(f"{document['attempts']} attempts")
-    if document["key"]:
-        facts.append(f"key {document['key']}")
-    if document["retry_of"]:
-        facts.append(f"a retry of {document['retry_of'][-8:]}")
-    out.say(safe(", ".join(facts)))
+    out.say(safe(", ".join(facts(document, now=now))))
     waits = document["waiting_for"]
     words = waits["words"] if waits else reason[:1].upper() + reason[1:]
     if document["failure"]:
@@ -109,6 +109,23 @@ def headline(out: Out, document: dict[str, Any], *, reason: str) -> None:
         out.say(Text(safe(words).plain, style=style))
     if waits and waits["kind"] == "gate":
         out.say(Text(HOW_TO_ANSWER.format(run=document["short"]), style="dim"))
+
+
+def facts(document: dict[str, Any], *, now: datetime) -> list[str]:
+    said = [f"{document['trigger']}, started {ago(document['created_at'], now=now)}"]
+    if document["finished_at"]:
+        spent = took(document["started_at"], document["finished_at"], now=now)
+        said.append(f"took {spent}")
+    if document["attempts"] > 1:
+        said.append(f"{document['attempts']} attempts")
+    if document["key"]:
+        said.append(f"key {document['key']}")
+    if document["retry_of"]:
+        said.append(f"a retry of {document['retry_of'][-8:]}")
+    if document["retries"]:
+        later = ", ".join(code[-8:] for code in document["retries"])
+        said.append(f"retried as {later}")
+    return said
 
 
 def step_row(step: dict[str, Any], *, now: datetime) -> list[Any]:
@@ -121,13 +138,15 @@ def step_row(step: dict[str, Any], *, now: datetime) -> list[Any]:
         step["kind"],
         state(step["state"]) + Text(tries),
         "" if step["state"] == "pending" else spent,
-        text.one_line(step["error"] or result_words(step["result"]), 100),
+        text.one_line(step["error"] or result_words(step), 100),
     ]
 
 
-def result_words(result: dict[str, Any] | None) -> str:
-    """Say in a few words what a step left: the end of what it wrote, or who answered."""
-    match result:
+def result_words(step: dict[str, Any]) -> str:
+    """Say in a few words what a step left: how a bot's answer begins, how output ends."""
+    match step["result"]:
+        case {"output": str(answer)} if step["kind"] == "dispatch_task":
+            return next((line for line in answer.splitlines() if line.strip()), "")
         case {"output": str(output)} if output.strip():
             lines = output.strip().splitlines()
             return next((w for w in reversed(lines) if WORD.search(w)), lines[-1])
