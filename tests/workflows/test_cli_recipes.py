@@ -6,6 +6,7 @@ import pytest
 import yaml
 
 from tests import factories
+from workflows import authoring
 from workflows.models import Run, Slot, Workflow
 from workflows.services import Start, spawn_run
 
@@ -207,6 +208,25 @@ def test_slots_look_ahead_and_back(wf, house, alice):
     assert ledger["last"] == []
     assert "next" in wf("slots", "nightly").stdout
     assert not Slot.objects.exists()
+
+
+def test_slots_come_soonest_first_and_a_paused_workflow_says_it_skips_them(
+    wf, house, alice
+):
+    flow = factories.workflow(house, factories.sleep(), schedule="@daily")
+
+    def shown() -> list[str]:
+        lines = wf("slots", "nightly", "--next", 3).stdout.splitlines()[1:]
+        return [line.split()[1] for line in lines]
+
+    assert len(shown()) == 3
+    assert shown() == sorted(shown())
+    assert "paused" not in wf("slots", "nightly").stdout
+
+    authoring.pause_workflow(flow)
+    paused = wf("slots", "nightly")
+    assert "its slots are skipped until it resumes" in paused.stderr
+    assert paused.stdout.count("skipped if still paused then") == 5
 
 
 @pytest.mark.parametrize("number", ["101", "-1", "many", "1.5", ""])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 from workflows import authoring, documents, plan, why
@@ -10,6 +11,7 @@ from workflows.cli.commands import Commands, Options
 from workflows.cli.moments import ago, minute
 from workflows.cli.output import Out, Refusal, state
 from workflows.exceptions import BadWorkflow
+from workflows.models import Workflow
 
 
 def add(commands: Commands) -> None:
@@ -134,10 +136,14 @@ def slots(out: Out, options: Options) -> None:
         return
     if not workflow.schedule:
         out.notice(f"{workflow.slug} has no schedule.")
+    elif workflow.paused:
+        out.notice(
+            f"{workflow.slug} is paused: its slots are skipped until it resumes."
+        )
     now = why.now()
     lines = [
-        [minute(slot["slot"]), "next", "", ago(slot["slot"], now=now)]
-        for slot in reversed(ledger["next"])
+        [minute(slot["slot"]), "next", "", coming(slot, workflow, now=now)]
+        for slot in ledger["next"]
     ]
     lines += [
         [
@@ -149,3 +155,9 @@ def slots(out: Out, options: Options) -> None:
         for slot in ledger["last"]
     ]
     out.table(["SLOT", "OUTCOME", "RUN", "REASON"], lines)
+
+
+def coming(slot: dict[str, Any], workflow: Workflow, *, now: datetime) -> str:
+    """Say how far ahead a slot is, and what becomes of it in a paused workflow."""
+    ahead = ago(slot["slot"], now=now)
+    return f"{ahead}: skipped if still paused then" if workflow.paused else ahead
