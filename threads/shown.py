@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import QuerySet
+from django.db.models import Exists, OuterRef, QuerySet, Subquery
 from django.utils.safestring import SafeString, mark_safe
 
 from threads import access, markdown, phrases, text
@@ -41,6 +41,7 @@ class Line:
     lead: str = ""
     words: str = ""
     html: SafeString | None = None
+    code: str = ""  # what is asked about
     lines: int = 0  # of what is folded
     part: str = ""  # of output: the end, beside the fold
     head: SafeString | None = None  # of words: the beginning, beside the fold
@@ -69,7 +70,7 @@ def lines(
     found = []
     asked = ""
     for entry in entries:
-        if entry["kind"] == "instruction":
+        if entry["kind"] == "instruction" and not entry.get("asks"):
             asked = (kinds or {}).get(entry["body"], "")
         found.append(line(entry, asked=asked, bot=bot))
     return found
@@ -87,6 +88,9 @@ def line(entry: Mapping[str, Any], *, asked: str, bot: str) -> Line:
     body: str = entry["body"]
     if entry["kind"] == "signal":
         return Line(**known, look="slim", **signal(name, body))
+    if entry.get("asks"):
+        question, code = parted(body)
+        return Line(**known, lead="asks", code=code, **spoken(question))
     if entry["kind"] == "instruction":
         return Line(**known, **instruction(body, asked=asked, bot=bot))
     if by == "system" and entry["kind"] == "note":
@@ -107,6 +111,12 @@ def spoken(body: str) -> dict[str, Any]:
         first.pop()  # a fence just opened would show an empty block
     part = "\n".join(first)[:HEAD_TEXT]
     return {"look": "words", "html": safe(body), "lines": len(rows), "head": safe(part)}
+
+
+def parted(body: str) -> tuple[str, str]:
+    """Part a question about a command from the command."""
+    question, _, code = body.partition("\n\n")
+    return question, code
 
 
 def signal(name: str, body: str) -> dict[str, Any]:
@@ -143,6 +153,7 @@ class Ask:
 
     gate: Gate
     prompt: SafeString
+    code: str  # the command it is about, if it is about one
     who: str
     progress: str
     bar: str  # why this person may not answer; empty where they may
@@ -161,6 +172,19 @@ def open_gates(user: Any) -> QuerySet[Gate]:
     )
 
 
+def waiting_for(user: Any) -> int:
+    """Count the questions that the user may answer now, in one query."""
+    mine = Member.objects.filter(user=user, house=OuterRef("house"))
+    said = GateAnswer.objects.filter(
+        gate=OuterRef("pk"), iteration=OuterRef("iteration"), person=user
+    )
+    rows = open_gates(user).filter(~Exists(said)).defer("prompt")
+    found: list[Any] = list(rows.annotate(role=Subquery(mine.values("role")[:1])))
+    return sum(
+        not bar_of(gate, Member(role=gate.role), user=user, said=()) for gate in found
+    )
+
+
 def asks(user: Any, gates: QuerySet[Gate]) -> list[Ask]:
     """Return gates as the user meets them, in a constant number of queries."""
     found = list(gates.prefetch_related("answers"))
@@ -173,9 +197,11 @@ def asks(user: Any, gates: QuerySet[Gate]) -> list[Ask]:
 def ask(gate: Gate, member: Member | None, *, user: Any) -> Ask:
     said = [a for a in gate.answers.all() if a.iteration == gate.iteration]
     bar = bar_of(gate, member, user=user, said=said)
+    prompt, code = parted(gate.prompt) if gate.turn_id else (gate.prompt, "")
     return Ask(
         gate=gate,
-        prompt=safe(gate.prompt),
+        prompt=safe(prompt),
+        code=code,
         who=", ".join(gate.who) or "anyone in the house",
         progress=progress(gate, said),
         bar=bar,

@@ -163,6 +163,7 @@ def entry_line(entry: Entry) -> dict[str, Any]:
         "number": entry.number,
         "author": {"kind": entry.author_kind, "name": entry.author_name},
         "kind": entry.kind,
+        "asks": bool(entry.data and entry.data.get("ask")),
         "body": entry.body,
         "created_at": stamp(entry.created_at),
     }

@@ -32,13 +32,13 @@ NEWEST = 8
 @require_safe
 @door
 def inbox(request: HttpRequest) -> HttpResponse:
-    waiting = lists.inbox(request.user)
+    inbox = lists.inbox(request.user)
     newest = documents.runs(request.user, limit=NEWEST)
     context = {
         "here": "inbox",
-        "waiting": waiting,
+        "inbox": inbox,
         "rows": lists.rows(request.user, newest["runs"]),
-        "seen": digest([one.ask.seen for one in waiting], newest["runs"]),
+        "seen": digest(inbox.seen, newest["runs"]),
     }
     return listed(request, "inbox", context)
 

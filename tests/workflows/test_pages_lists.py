@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from tests import drive, factories
+from threads import gates
 from threads.models import Gate
 from workflows import authoring
 from workflows.services import Start, spawn_run
@@ -48,6 +51,45 @@ def test_the_inbox_shows_what_waits_first_and_is_answered_in_place(
     gate = Gate.objects.get()
     signed_in.post(f"/runs/{run.pk}/decide/", {"gate": gate.pk, "answer": "approve"})
     assert "Nothing waits for you." in text_of(signed_in, "/")
+
+
+def test_a_viewer_reads_what_waits_for_others_and_counts_none_of_it(
+    client, signed_in, house, carol
+):
+    flow = factories.workflow(house, factories.gate("ask", "Go?"), name="Deploy")
+    drive.carry(spawn_run(flow).run)
+    mine = text_of(signed_in, "/")
+    client.force_login(carol)
+
+    page = text_of(client, "/")
+
+    assert "<h1>Waiting for you</h1>" in mine
+    assert 'aria-label="1 waiting"' in mine
+    assert "Waiting for others" not in mine
+    assert "<h1>Waiting for others</h1>" in page
+    assert "Waiting for you" not in page
+    assert "Go?" in page
+    assert 'value="approve"' not in page
+    assert 'class="count"' not in page
+
+
+def test_the_count_is_of_the_questions_a_person_may_answer(client, house, alice, bob):
+    asked: list[dict[str, Any]] = [
+        {},
+        {"who": ["alice"]},
+        {"not_starter": True},
+        {"approvals": 2},
+    ]
+    for number, how in enumerate(asked):
+        flow = factories.workflow(house, factories.gate(**how), slug=f"s{number}")
+        run = drive.carry(spawn_run(flow, start=Start(by=bob)).run)
+    gates.decide(drive.open_gate(run).pk, person=bob, answer="approve", door="page")
+
+    for person, count in ((alice, 4), (bob, 1)):
+        client.force_login(person)
+        page = text_of(client, "/")
+        assert f'aria-label="{count} waiting"' in page
+        assert ("<h2>Waiting for others</h2>" in page) is (person == bob)
 
 
 def test_a_house_of_others_is_nowhere(client, house, dave):

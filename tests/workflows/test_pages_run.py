@@ -404,6 +404,22 @@ def test_new_output_is_news_of_the_live_block_alone(client, house, alice):
     assert changed == {"run-poll", "run-live"}
 
 
+def test_a_question_whether_to_run_a_command_again_shows_the_command(
+    client, house, alice
+):
+    flow = factories.workflow(house, factories.command("pay", "pay *all* <b>"))
+    run = spawn_run(flow).run
+    advance.advance(pool="steps", holder=drive.holder(), hint=run.pk)
+    gates.ask_whether(drive.begun_turn(run))
+    client.force_login(alice)
+
+    page = page_of(client, run)
+
+    asks = '<pre class="command">pay *all* &lt;b&gt;</pre>'
+    assert page.count(asks) == 3  # what was asked, the question, and its entry
+    assert "<strong>System</strong> asks" in page
+
+
 def poll_of(page):
     """Return the address that the page asks again, and the marks of its parts."""
     path = page.split('hx-get="')[1].split('"')[0].replace("&amp;", "&")

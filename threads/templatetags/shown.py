@@ -80,4 +80,4 @@ def timed(when: datetime, *, look: str) -> SafeString:
 @register.simple_tag(takes_context=True)
 def waiting_count(context: dict[str, Any]) -> int:
     user = context["user"]
-    return shown.open_gates(user).count() if user.is_authenticated else 0
+    return shown.waiting_for(user) if user.is_authenticated else 0

@@ -90,15 +90,27 @@ def rows(user: Any, lines: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 @dataclass(frozen=True)
 class Waiting:
-    """A question in the inbox and the run that asks it."""
+    """A question that waits and the run that asks it."""
 
     ask: shown.Ask
     run: UUID | None
     workflow: str
 
 
-def inbox(user: Any, *, limit: int = 50) -> list[Waiting]:
-    """Return what waits for the user's houses: theirs to answer first."""
+@dataclass(frozen=True)
+class Inbox:
+    """What waits in the user's houses: for them, and for others."""
+
+    yours: list[Waiting]
+    others: list[Waiting]
+    may_answer: bool  # in any house at all: a viewer only reads
+
+    @property
+    def seen(self) -> list[str]:
+        return [one.ask.seen for one in (*self.yours, *self.others)]
+
+
+def inbox(user: Any, *, limit: int = 50) -> Inbox:
     asks = shown.asks(user, shown.open_gates(user)[:limit])
     threads = [ask.gate.thread_id for ask in asks]
     found = RunThread.objects.filter(thread__in=threads, run__in=access.runs(user))
@@ -109,4 +121,8 @@ def inbox(user: Any, *, limit: int = 50) -> list[Waiting]:
         )
     }
     waiting = [Waiting(ask, *runs.get(ask.gate.thread_id, (None, ""))) for ask in asks]
-    return sorted(waiting, key=lambda one: bool(one.ask.bar))
+    return Inbox(
+        yours=[one for one in waiting if one.ask.yours],
+        others=[one for one in waiting if not one.ask.yours],
+        may_answer=bool(startable(user)),
+    )
