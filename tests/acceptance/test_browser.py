@@ -12,7 +12,9 @@ from typing import Any
 import pytest
 
 from tests import drive, factories
-from threads import gates
+from threads import gates, services
+from threads.runtime import turns
+from workflows.engine import advance
 from workflows.services import Start, spawn_run
 
 CHROMIUM = Path(shutil.which("chromium") or "/usr/bin/chromium")
@@ -125,6 +127,30 @@ def test_a_draft_and_the_place_on_the_page_survive_news(page, asking, bob, troub
     assert page.evaluate("scrollY") == 40
     page.reload()
     assert draft.input_value() == "I was just about to"
+    assert trouble == []
+
+
+def test_output_shows_while_a_command_runs_and_drags_no_reader(
+    page, house, bob, trouble
+):
+    steps = [factories.command("build", "seq 1 20"), factories.command("checks")]
+    run = spawn_run(factories.workflow(house, *steps), start=Start(by=bob)).run
+    for _ in steps:
+        advance.advance(pool="steps", holder=drive.holder(), hint=run.pk)
+        turn = drive.begun_turn(run)
+        if turn.instruction != steps[-1]["command"]:
+            turns.work(turn)
+    page.goto(f"/runs/{run.pk}/")
+    drive.write(turn, *(f"line {number}\n" for number in range(40)))
+    page.get_by_text("output so far").wait_for()  # by itself
+    page.evaluate("scrollTo(0, 40)")
+
+    ending = services.Ending("failed", "exited with status 1", "that was all")
+    services.settle_turn(turn, ending, guard=services.held_by(turn))
+    page.get_by_text("that was all").wait_for()
+
+    assert not page.get_by_text("output so far").is_visible()
+    assert page.evaluate("scrollY") == 40
     assert trouble == []
 
 

@@ -11,10 +11,12 @@ from django.db.models.functions import Now
 from tests import drive, factories
 from threads import gates
 from threads import services as thread_services
+from threads.models import TurnMessage
 from workflows import authoring, services
 from workflows.cli import following, show
 from workflows.engine import advance
 from workflows.models import Run
+from workflows.selectors import Progress
 from workflows.services import Start, cancel_run, spawn_run
 
 
@@ -331,6 +333,25 @@ def test_output_of_an_earlier_try_does_not_hide_what_was_shown_of_this_one(
 
     assert ended.count("two") == 1
     assert "(output above)" in ended
+
+
+def test_a_real_command_writes_what_its_entry_begins_with(house, alice):
+    script = (
+        "printf '\\033[31mré\\033[0m\\r\\n\\n'; sleep 1.2; echo two; sleep .1; echo end"
+    )
+    flow = factories.workflow(house, factories.command("checks", script))
+    run = drive.carry(spawn_run(flow, start=Start(by=alice)).run)
+    rows = TurnMessage.objects.filter(turn__thread=drive.thread_of(run))
+    found = Progress(
+        rows[0].turn_id, 1, tuple((row.kind, row.body["text"]) for row in rows)
+    )
+    stream = following.Stream(found.turn)
+
+    stream.take(found)
+    body = next(body for _, _, kind, body in drive.entries(run) if kind == "message")
+
+    assert "ré" in stream.shown
+    assert stream.rest(body) == ["end"]
 
 
 def test_show_has_the_end_of_what_is_at_work(wf, at_work):
