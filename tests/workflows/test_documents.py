@@ -278,7 +278,7 @@ def test_a_step_at_work_tells_what_it_wrote_so_far(working):
     turn = drive.begun_turn(working)
     assert [s["progress"] for s in shown(working)["steps"]] == ["", None]
 
-    drive.write(turn, "first\nsec", "ond\n")
+    drive.write(turn, "first\nse", "cond\n")
     drive.write(turn, "I look further", kind="model", move="call")
     drive.write(turn, "I am done", kind="model", move="final")
     drive.write(turn, kind="call", call=1)

@@ -84,8 +84,11 @@ def progress(line: str, *, pretty: bool) -> Table | Text:
     """Return a line that a turn has written, before it ended."""
     # A line that was drawn over and over stands as it was drawn last.
     drawn_last = line.rstrip("\r").rpartition("\r")[2]
-    words = Text(f"│ {safe(drawn_last).plain}", style="dim")
-    return in_columns(Text(" " * 8), Text(), words) if pretty else Text("    ") + words
+    words = Text(safe(drawn_last).plain, style="dim")
+    if not pretty:
+        return Text("    │ ") + words
+    bar = Text("│", style="dim", justify="right")
+    return in_columns(Text(" " * 8), bar, words)
 
 
 def drawn(entry: dict[str, Any], *, pretty: bool) -> Table | Text:
