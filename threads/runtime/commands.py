@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from pathlib import Path
 
 from django.conf import settings
@@ -18,7 +17,6 @@ from threads.runtime.watch import Watch
 from threads.services import Ending
 
 LOG_SECONDS = 1.0
-MASK = "•••"
 
 
 class Refused(Exception):
@@ -30,36 +28,22 @@ class Interrupted(Exception):
 
 
 class Output:
-    """Writes what a command prints to the turn's log while it runs, secrets masked."""
+    """Writes what a command prints to the turn's log while it runs."""
 
-    def __init__(self, turn: Turn, secrets: list[str]) -> None:
+    def __init__(self, turn: Turn) -> None:
         self.turn = turn
-        self.secrets = sorted(secrets, key=len, reverse=True)
-        self.reach = max((len(secret) for secret in secrets), default=1) - 1
         self.held = ""
         self.left = settings.OUTPUT_LIMIT
         self.next_write = time.monotonic() + LOG_SECONDS
 
-    def masked(self, words: str) -> str:
-        for secret in self.secrets:
-            words = words.replace(secret, MASK)
-        return words
-
     def emit(self, chunk: str) -> None:
-        self.held += chunk
+        self.held = (self.held + chunk)[-settings.OUTPUT_LIMIT :]
         if self.left <= 0 or time.monotonic() < self.next_write:
-            self.held = self.held[-settings.OUTPUT_LIMIT :]
             return
-        # The end may be the beginning of a secret: it waits for what follows.
-        cut = len(self.held) - self.reach
-        ready, self.held = (
-            self.masked(self.held)[: max(cut, 0)],
-            self.held[max(cut, 0) :],
-        )
+        ready, self.held = self.held[: self.left], ""
         self.next_write = time.monotonic() + LOG_SECONDS
-        if ready:
-            self.write(ready[: self.left])
-            self.left -= len(ready)
+        self.left -= len(ready)
+        self.write(ready)
 
     def write(self, words: str) -> None:
         try:
@@ -88,13 +72,11 @@ def run(turn: Turn, script: str, *, watch: Watch, call: int = 0) -> Result:
         adopted = box.adopt(record, key)
         if adopted is None:
             raise Interrupted
-    output = Output(turn, list(secrets.values()))
-    result = box.run(
+    return box.run(
         command_of(turn, script, key=key, work=work, record=record, secrets=secrets),
-        emit=output.emit,
+        emit=Output(turn).emit,
         stop=watch.stop,
     )
-    return replace(result, output=output.masked(result.output))
 
 
 def careful(turn: Turn) -> bool:
@@ -114,18 +96,20 @@ def command_of(
     secrets: dict[str, str],
 ) -> Command:
     spec = turn.spec
+    attempt = str(spec.get("tries", 1) + turn.crashes + turn.faults)
     return Command(
         script=script,
         key=key,
         workdir=work,
         record_dir=record,
-        env={**spec.get("env", {}), **secrets},
+        env={**spec.get("env", {}), "THREADWORK_ATTEMPT": attempt, **secrets},
         timeout=spec.get("timeout") or settings.TURN_SECONDS,
         max_output=settings.OUTPUT_LIMIT,
         network=bool(spec.get("network")),
         memory=settings.COMMAND_MEMORY,
         pids=settings.COMMAND_PROCESSES,
         fsize=settings.COMMAND_FILE_SIZE,
+        secrets=tuple(secrets.values()),
         grace=settings.CANCEL_SECONDS,
         attempt=turn.attempts,
     )

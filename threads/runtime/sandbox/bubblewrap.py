@@ -125,6 +125,7 @@ class Bubblewrap(Local):
             timeout=command.timeout,
             grace=command.grace,
             max_output=command.max_output,
+            secrets=list(command.secrets),
             depth=DEPTH,
             scratch=False,
             uid=uid,

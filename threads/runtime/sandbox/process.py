@@ -49,6 +49,7 @@ class Process(Local):
             timeout=command.timeout,
             grace=command.grace,
             max_output=command.max_output,
+            secrets=list(command.secrets),
             depth=0,
             scratch=True,
             uid=uid,

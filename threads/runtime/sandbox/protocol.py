@@ -47,6 +47,7 @@ class Command:
     memory: int | None
     pids: int | None
     fsize: int | None
+    secrets: tuple[str, ...] = ()  # values masked in whatever the command prints
     grace: float = GRACE_SECONDS  # from TERM to KILL
     attempt: int = 1  # one that begins late never ends a later one
 

@@ -48,6 +48,7 @@ class Spec:
     timeout: float | None
     grace: float
     max_output: int
+    secrets: list[str]  # never said, never written down
     depth: int  # processes of the sandbox itself above the script's shell
     scratch: bool  # whether it needs a folder for temporary files
     uid: int | None

@@ -15,6 +15,7 @@ from threads.runtime.sandbox.supervision import frames, launch, tree
 from threads.runtime.sandbox.supervision.buffer import Allowance, Ends
 from threads.runtime.sandbox.supervision.launch import Spec
 from threads.runtime.sandbox.supervision.line import PIECE, Line
+from threads.runtime.sandbox.supervision.mask import Mask
 from threads.runtime.sandbox.supervision.record import Hold
 
 TICK = 0.5
@@ -27,6 +28,7 @@ class Watch:
         self.spec, self.line, self.hold = spec, line, hold
         self.began = time.monotonic()
         self.ends = Ends(spec.max_output)
+        self.mask = Mask(spec.secrets)
         self.allowance = Allowance(self.began)
         self.status: int | None = None
         self.ending = ""
@@ -140,19 +142,26 @@ class Watch:
             with contextlib.suppress(KeyError):
                 self.poll.unregister(self.out)
             return False
+        self.say(self.mask.feed(data))
+        return True
+
+    def say(self, data: bytes) -> None:
+        """Keep the two ends of what was said and pass on what the allowance lets."""
+        if not data:
+            return
         self.ends.add(data)
         if self.line.full or not self.allowance.take(len(data), time.monotonic()):
-            return True
+            return
         if skipped := self.allowance.skipped:
             self.allowance.skipped = 0
             self.line.tell(frames.SKIPPED, str(skipped).encode())
         self.line.tell(frames.OUTPUT, data)
-        return True
 
     def drain(self) -> None:
         """Read what is left in the pipe; nobody writes to it any more."""
         while self.pump():
             pass
+        self.say(self.mask.flush())
 
     def account(self, seconds: float) -> dict[str, Any]:
         interrupted = self.abandoned or self.ending == "interrupted"
