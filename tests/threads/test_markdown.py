@@ -54,3 +54,8 @@ def test_what_is_too_long_to_read_as_markdown_shows_as_typed():
     html = markdown.as_html("**x** <b>" * 10_000)
 
     assert html.startswith("<pre>**x** &lt;b&gt;")
+
+
+def test_what_only_looks_like_a_time_stays_as_it_was_written():
+    assert spoken("at 2026-99-99 99:99:99 UTC") == "at 2026-99-99 99:99:99 UTC"
+    assert "<time" in spoken("at 2026-12-01 02:03:04 UTC")

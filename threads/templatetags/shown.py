@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from datetime import UTC, datetime
 from typing import Any
@@ -47,7 +48,9 @@ def spoken(words: str) -> SafeString:
     parts = TIME.split(escape(words))
     for number in range(1, len(parts), 2):
         moment = parts[number].replace(" UTC", "+00:00")
-        parts[number] = timed(datetime.fromisoformat(moment), look="clock")
+        # What only looks like a time stays the text that somebody wrote.
+        with contextlib.suppress(ValueError):
+            parts[number] = timed(datetime.fromisoformat(moment), look="clock")
     return mark_safe("".join(parts))  # noqa: S308  escaped above
 
 
