@@ -15,13 +15,28 @@ def data_dir() -> Path:
     ).absolute()
 
 
+def make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        probe = folder / f".probe.{os.getpid()}"
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise SystemExit(
+            f"{folder} cannot be the data folder: {error.strerror}. "
+            "Name another with --data or THREADWORK_DATA."
+        ) from None
+
+
 def local_key(folder: Path) -> str:
     """Return this machine's own secret key, made on first use and kept in the folder."""
     path = folder / "key"
     try:
         return path.read_text()
     except FileNotFoundError:
-        folder.mkdir(parents=True, exist_ok=True)
+        make(folder)
+    except OSError as error:
+        raise SystemExit(f"{path} cannot be read: {error.strerror}.") from None
     draft = folder / f"key.{os.getpid()}"
     draft.touch(mode=0o600)
     draft.write_text(secrets.token_urlsafe(48))

@@ -75,6 +75,10 @@ class HouseAdmin(Rows):
     search_fields = ["slug", "name"]
     inlines = [Members]
 
+    def save_model(self, request: Any, obj: Any, form: Any, change: Any) -> None:
+        super().save_model(request, obj, form, change)
+        tenancy.furnish(obj)
+
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False
 

@@ -81,7 +81,7 @@ def valid_answer(gate: Gate, answer: str) -> str:
         case Gate.Kind.APPROVE:
             found = WORDS.get(said.lower()) or replies.read_approval(said)
         case Gate.Kind.ACKNOWLEDGE:
-            found = "acknowledge"
+            found = None if said.endswith("?") else "acknowledge"
         case Gate.Kind.CHOOSE:
             found = {c.lower(): c for c in gate.choices}.get(said.lower())
             expected = "choose " + " or ".join(gate.choices)

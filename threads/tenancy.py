@@ -21,12 +21,17 @@ def open_house(slug: str, *, name: str) -> House:
     house, _ = House.objects.get_or_create(
         slug=slug, defaults={"name": name, "namespace": settings.NAMESPACE}
     )
+    furnish(house)
+    return house
+
+
+def furnish(house: House) -> None:
+    """Give a house the bot every workflow names where it says nothing."""
     Bot.objects.get_or_create(
         house=house,
         handle="runner",
         defaults={"name": "runner", "runtime": "scripted"},
     )
-    return house
 
 
 def add_member(house: House, user: Any, *, role: str) -> Member:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 
 DEEPEST = 100
-LARGEST = 10**100  # keeps every id a sender uses; nothing larger is a count of anything
+LARGEST = 10**309  # what jsonb makes of the largest float comes back as an integer
 
 BROKEN = re.compile("[\x00\ud800-\udfff]")
 CONTROL = re.compile(r"[\x01-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f-\x84\x86-\x9f]")
@@ -105,10 +105,12 @@ def _fault(item: object) -> str:
             return _text_fault(item)
         case bool() | None | dict() | list() | tuple():
             return ""
+        case float() if not math.isfinite(item):
+            return "holds a number that is not finite"
+        case float():
+            return ""
         case int():
             return "holds a number that is too large" if abs(item) >= LARGEST else ""
-        case float():
-            return "" if math.isfinite(item) else "holds a number that is not finite"
         case _:
             return f"holds a {type(item).__name__}, which is not JSON"
 

@@ -9,6 +9,7 @@ from django.conf import settings
 from threads import services as thread_services
 from threads.envelopes import Mail
 from threads.models import Member
+from threads.text import one_line
 from workflows import phrases
 from workflows.models import Run
 
@@ -53,6 +54,10 @@ def failed(run: Run, failure: dict[str, str]) -> None:
 def send(run: Run, *, subject: str, text: str) -> None:
     for member in readers(run):
         thread_services.post_job(
-            Mail(to=member.user.email, subject=subject[:300], text=text[:50_000]),
+            Mail(
+                to=member.user.email,
+                subject=one_line(subject, 300),
+                text=text[:50_000],
+            ),
             house=run.workflow.house,
         )

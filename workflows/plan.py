@@ -66,6 +66,12 @@ def _schedule(line: str | None) -> str | None:
     return " ".join(line.split())
 
 
+def _one_line(words: str) -> str:
+    if any(not c.isprintable() for c in words):
+        raise ValueError("must be one line of plain text")
+    return words
+
+
 def _zone(zone: object) -> object:
     if zone != "UTC":
         raise ValueError("only UTC for now; other zones are not available yet")
@@ -76,7 +82,7 @@ class Recipe(Plain):
     """A workflow file."""
 
     slug: Slug
-    name: Annotated[str, Field(max_length=200)] = ""
+    name: Annotated[str, Field(max_length=200), AfterValidator(_one_line)] = ""
     bot: Handle = "runner"
     schedule: Annotated[
         Annotated[str, Field(max_length=200)] | None, AfterValidator(_schedule)
@@ -96,7 +102,7 @@ class Recipe(Plain):
             case {"name": str(name)} if name:
                 return data
             case {"slug": str(slug)} if not data.get("name"):
-                return {**data, "name": slug}
+                return {**data, "name": text.one_line(slug)}
             case _:
                 return data
 

@@ -10,7 +10,7 @@ from django.db import transaction
 
 from threads import db
 from threads.liveness import ORPHANED
-from workflows import reconcile, seats
+from workflows import authoring, reconcile, seats
 from workflows.models import Run, Workflow
 
 logger = logging.getLogger(__name__)
@@ -43,10 +43,23 @@ LIMIT 1000
 
 def sweep() -> int:
     """Check every run that may need it, each on its own; return how many were mended."""
+    begin_resumed()
     fill_seats()
     return sum(
         mend(row[0]) for row in db.fetch(SUSPECTS, {"namespace": settings.NAMESPACE})
     )
+
+
+def begin_resumed() -> None:
+    """Let runs begin that a start held back while its workflow was being resumed."""
+    held = Run.objects.filter(
+        namespace=settings.NAMESPACE, state=Run.State.PENDING, deferred=Run.PAUSED
+    )
+    for workflow in Workflow.objects.filter(
+        pk__in=held.values("workflow"), paused=False
+    ):
+        with transaction.atomic():
+            authoring.begin_held(workflow)
 
 
 def fill_seats() -> None:

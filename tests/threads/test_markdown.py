@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from threads import markdown
+from threads.templatetags.shown import spoken
 
 HOSTILE = [
     "<img src=x onerror=alert(1)>",

@@ -8,7 +8,7 @@ from threads.exceptions import NotAllowed
 
 
 def role(house, person) -> str:
-    return house.members.get(user=person).role
+    return str(house.members.get(user=person).role)
 
 
 def test_a_house_keeps_at_least_one_owner(house, alice):

@@ -237,5 +237,7 @@ def test_another_houses_bot_is_not_found_by_name(house):
     away = tenancy.open_house("away", name="Away")
     Bot.objects.create(house=away, handle="theirs", name="Theirs")
 
-    with pytest.raises(BadWorkflow, match="no bot called “theirs” here; there is runner"):
+    with pytest.raises(
+        BadWorkflow, match="no bot called “theirs” here; there is runner"
+    ):
         factories.workflow(house, factories.gate("ship"), bot="theirs")

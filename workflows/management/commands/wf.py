@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from io import TextIOWrapper
@@ -9,6 +10,15 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from workflows.cli import perform
 from workflows.cli.output import Out, Refusal
+
+
+def unwritten(error: OSError) -> int:
+    """Say that the answer could not be written, where that can still be said."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    with contextlib.suppress(OSError):
+        sys.stderr.write(f"The answer could not be written: {error.strerror}.\n")
+    return 1
 
 
 class Command(BaseCommand):
@@ -40,5 +50,7 @@ class Command(BaseCommand):
             # Whoever read our output has read enough.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             status = 0
+        except OSError as error:
+            status = unwritten(error)
         if status:
             sys.exit(status)
