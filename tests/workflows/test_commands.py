@@ -98,3 +98,20 @@ def test_a_command_past_its_limit_fails_its_step_and_keeps_its_output(house):
 
     assert hands.failure(run) == ("deploy", "it took longer than 1 s")
     assert "before" in drive.bodies(run)
+
+
+def test_a_command_reads_which_attempt_of_its_step_it_is(house):
+    step = factories.command(
+        "flaky",
+        'echo "attempt $THREADWORK_ATTEMPT"; test "$THREADWORK_ATTEMPT" = 2',
+        retries={"limit": 1, "delay": 0},
+    )
+    run = drive.carry(spawn_run(factories.workflow(house, step)).run)
+
+    drive.wake(run)
+
+    assert run.state == "completed"
+    assert [body for body in drive.bodies(run) if body.startswith("attempt")] == [
+        "attempt 1",
+        "attempt 2",
+    ]

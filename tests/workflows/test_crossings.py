@@ -232,7 +232,6 @@ def test_commands_get_a_key_that_is_stable_for_the_step(run):
     assert turn.spec["env"] == {
         "THREADWORK_RUN": str(run.pk),
         "THREADWORK_STEP": "build",
-        "THREADWORK_ATTEMPT": "1",
         "THREADWORK_KEY": f"{run.pk}:0",
     }
 
