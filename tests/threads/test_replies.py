@@ -10,23 +10,29 @@ APPROVED = r"""
 yes|Yes|YES|yes.|yes!|yes!!!|yes,|  yes  |yes !|ok|OK|Ok.|okay|Okay!|approve|Approve.
 approved|Approved!|APPROVED.|lgtm|LGTM|LGTM!|👍|👍🏽|👍🏿|👍️|👍👍|👍🏻 👍🏻|👍!|+1|+1!|+1.
 yes, go ahead|yes go ahead|yes please|Yes, please!|ok thanks|ok, thanks|OK, thank you|approved, thanks
-👍 thanks|👍, ship it|lgtm, ship it|LGTM! Nice work.|yes, publish it|Yes. Publish it to main.
+👍 thanks|👍, ship it|lgtm, ship it|LGTM! Nice work.|yes, publish it|Yes. Publish it.
 ok, do it|ok. Go ahead.|ok go ahead, please|yes yes|yes yes yes!|ok, yes|yes, approved|approved 👍
-yes 👍|yes👍|ok 👍 thanks|+1, thanks|+1 👍|approve, this is what we agreed on|Approved. Merge at will.
-approve, great job everyone|yes, that was the last open point|Yes! Finally.|lgtm, thanks for the quick fix
-approved, I read all of it|yes, I am sure|ok, looks right to me|Ok! The numbers match.|yes,thanks
-approved. See you on Monday.|👍 go ahead|yes, both of them|approve!|ok,|approved, and thank you
-yes\nThanks, Alice|Approved\n-- \nBob
+yes 👍|yes👍|ok 👍 thanks|+1, thanks|+1 👍|Approved. Merge at will.
+approve, great job everyone|Yes! Finally.|lgtm, thanks for the quick fix
+approved, I read all of it|yes, I am sure|ok, looks right to me|yes,thanks
+👍 go ahead|yes, both of them|approve!|ok,|approved, and thank you
+yes\nThanks, Alice|Approved\n-- \nBob|yes, thanks @bob|ok @bob|ok, thanks Zoë, ship it|yes, thanks,\nBob|👍 ship it
+yes, looks good to me|LGTM, merge it|ok, do it, thanks|yes, deploy it please|approved, for me|ok, from me|yes, sounds good
+yes. All good!|ok, good work|ok, great job|yes, let's go|yes, let’s go|ok, carry on|yes, proceed|ok, done|👍🎉|yes 🚀
+yes, of course|ok! Great, go ahead.|approved, sounds great, publish it|👍 looks good ❤️|yes :)|+1, works for me|YES, SHIP IT
 """
-REJECTED = """
+REJECTED = r"""
 no|No|NO|no.|no!|No!!|no,|  no |reject|Reject.|REJECT!|rejected|Rejected.|👎|👎🏼|👎️|👎👎|👎!|-1|-1.|−1
 no, stop|no stop|No, stop, please|no thanks|No, thanks.|no, thank you|no please|no, please stop
 no, the tests are red|No. The branch is stale.|no! This breaks the login|no, wrong branch|no, bad idea
 reject, the version is wrong|Rejected. See the failing test.|rejected, wrong customer|👎, the totals are off
 👎 stop|👎 thanks|-1, too risky|-1. The backup is missing.|no no no|no, no|no, no, no!|No no, stop
 no 👎|no, reject|no. Rejected.|reject, please|no, it is Friday|no, revert this|No, we publish next week
+no, the tests fail|reject: wrong branch|👎 the numbers are off|No: the backup is missing|👎: wrong customer|no, cancel it
+no, kill it|no, too risky|no, thanks @bob|no, thanks Bob|no, sorry, the totals moved|reject, I object|no, scrap it ❌|no 🛑
+👎 revert this|-1, we publish to the wrong place|rejected. Legal says it breaks the contract.|no, bob found a leak|No.\nThe log is empty.
 """
-UNCLEAR = """
+UNCLEAR = r"""
 |   |?|.|!|...|hm|hmm|maybe|perhaps|sure|yep|yeah|yup|nope|nah|fine|great|done|go|go ahead|stop|thanks|please|thank you
 go ahead, please|stop, please|y|n|k|kk|why|what|who|later|not yet|not ok|not ok yet|ok not yet|ok, not yet
 don't approve|don’t approve|do not approve|dont approve|please don't|never|no problem|no problem, approved|no worries
@@ -46,6 +52,18 @@ yesterday|okey|oker|noted|note that it is red|nobody knows|november|oklahoma|app
 yes: ship it|yes; ship it|yes - ship it|yes... but|yes (all of it)|ok then|ok so what next|ok I will look|no way|no idea|no one is here
 +10|+1000|-10|-1.5 is not the answer|+2|1|0|100|👌|🎉|✅|❌|:+1:|:shipit:|approved-ish|ok-ish|no-go|yes-man
 "yes"|**approve**|`approve`|> yes|(no)|[approve]|@runner yes|please approve|please reject|thanks, approved
+ok, as soon as CI is green|yes, as long as tests pass|yes, on condition that x|yes, depending on x|yes, given CI passes
+approved, subject to review|yes, after review|ok, pending legal|ok, asking Bob first|yes, let us discuss first|ok, need more time
+ok, later|yes, tomorrow|yes, in a minute|ok, hang on|ok, revert|yes, rollback|ok, scrap it|yes, kill it|yes, skip it|yes, fail it
+yes, veto|yes, I object|ok. nevermind|👍, jk|ok, just kidding|yes, too risky|yes, hardly|ok, cancelled|ok, refused|ok, rejecting
+yes, stopped|ok, stopping it|yes, aborting|no, ship it|No. Publish it.|no, please deploy it|no! Merge.|👎 ship it|no, just send it
+yes. Publish it to main.|yes, publish it to staging|approve, this is what we agreed on|yes, that was the last open point
+Ok! The numbers match.|approved. See you on Monday.|yes, ship it tomorrow|ok, thanks for nothing|yes, absolutely not|ok, looks bad
+yes, do it later|yes, do it again|ok, good enough|ok, great idea to stop|ok...|yes...|ok, thanks...|yes, ship it...|👍🤔|👍 🙃|yes, 😂
+yes, ❌|👍 👎 👍|yes, thanks, Later|yes, thanks Wait|yes. Thanks. Bob decides.|ok, @bob decides|yes, @bob please approve|ok, ask @bob
+yes, Bob|ok, Bob first|yes\nNot really|yes\n-- \nnot really|yes\n> ship it\nor not|> should it stop\nyes|ok, half of it
+no, jk|no, just kidding|no, nevermind|no, hang on|no, it works|no, the tests pass|no, later|no, Bob first|no, pending legal|no, carry on
+no, as soon as CI is green|no, after review|no 🎉|👎 ✅|👎, 😂|no, of course|no, absolutely fine|no, let it through|no: ship it|reject: jk
 are you ok|is it ok to approve|can I approve this|who said no|should we say yes|I would approve if I could
 """
 
