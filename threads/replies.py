@@ -31,12 +31,11 @@ ECHOES: dict[Answer, frozenset[str]] = {
     "reject": NO | POLITE | _words("stop ❌ ⛔ 🛑"),
 }
 MARKS = frozenset(",.!\n")
-THUMBS = frozenset("👍👎")
-ACTS = "ship publish merge deploy release send"
+ACTS = "(?:ship|publish|merge|deploy|release|send)"
 HARMLESS = (
     ECHOES["approve"]
     | MARKS
-    | {act + thing for act in ACTS.split() for thing in ("", " it", " this")}
+    | {act + thing for act in ACTS[3:-1].split("|") for thing in ("", " it", " this")}
     | _words(
         "and thanks|and thank you|many thanks|thanks a lot|thanks so much|thanks again"
         "|thank you very much|thanks all|thanks everyone|thanks team|thanks for the fix"
@@ -55,8 +54,7 @@ HARMLESS = (
 LONGEST = max(len(phrase.split()) for phrase in HARMLESS)
 NEGATIONS = _words("no not never none nor neither nothing nobody without cannot")
 # As typed in a hurry; with the apostrophe the ending alone tells.
-STEMS = "ca do does did wo would should is are was have has could ai"
-HURRIED = {f"{stem}nt" for stem in _words(STEMS)}
+HURRIED = {f"{stem}nt" for stem in _words("ca do does did wo is are was have has")}
 CONDITIONS = _words(
     "if but unless until till wait waiting when whenever except once only provided "
     "providing assuming however though although otherwise instead maybe perhaps given "
@@ -64,15 +62,14 @@ CONDITIONS = _words(
 )
 CONSENT = _words(
     "go ahead proceed continue fine good great sure yep yeah yup agree agreed accept "
-    "accepted approving perfect works pass passes passed solved let going"
+    "accepted approving perfect works pass passes passed solved let going happy"
 )
 RETRACTED = _words("nevermind jk kidding joking joke oops 😂 🤣 😜 😉 🙃 ;) ;-)")
 DOUBTS = NEGATIONS | HURRIED | CONDITIONS | CONSENT | RETRACTED | YES | GLAD
-_ACT = f"(?:{'|'.join(ACTS.split())})"
 # “No, ship it” may mean yes, while “no, we publish next week” is a reason.
 TURNS = re.compile(
-    rf"(?:^|[,.!\n] |\b(?:please|just|can|may|should) ){_ACT}\b"
-    rf"|\b(?:{_ACT}|do) (?:it|this|that|so|them|now|anyway)\b"
+    rf"(?:^|[,.!\n] |\b(?:please|just|can|may|should) ){ACTS}\b"
+    rf"|\b(?:{ACTS}|do) (?:it|this|that|so|them|now|anyway)\b"
     r"|(?:^|[,.!\n] )(?:after|before)\b"
     r"|\b(?:as soon as|as long as|hang on|hold on|carry on|of course)\b"
 )
@@ -88,6 +85,9 @@ NAME = re.compile(
     r"((?i:\b(?:thanks|thank you|thx|cheers))(?:,\s*|[ \t]+)|\n--\s*\n)"
     r"([^\W\d_]+)(?![^\s,.!])"
 )
+NO_NAME = re.compile(
+    "(?i)stop|halt|paus|cancel|abort|re[jvf]|roll|drop|fail|kill|skip|not"
+)
 QUOTED = re.compile(r"\n[ \t]*On [^\n]* wrote:[ \t]*(?:\n>[^\n]*)+\s*\Z")
 PIECE = re.compile(r"[,.!\n]|[^\s,.!]+")
 ROUND = "\"'“”()[]{}<>*_`:;…–—"
@@ -101,7 +101,7 @@ def read_approval(text: str) -> Answer | None:
         return None
     end = _skip(pieces, 1, ECHOES[side])
     # A thumb ends by itself.
-    if not (THUMBS & {*pieces[:end]} or MARKS.issuperset(pieces[end : end + 1])):
+    if not ({"👍", "👎"} & {*pieces[:end]} or MARKS.issuperset(pieces[end:][:1])):
         return None
     clear = _is_harmless if side == "approve" else _is_reason
     return side if clear(pieces[end:]) else None
@@ -115,7 +115,8 @@ def _plain(text: str) -> str:
 
 def _unnamed(match: re.Match[str]) -> str:
     opening, word = match.groups()
-    is_name = word.istitle() and word.casefold() not in DOUBTS | ECHOES["reject"]
+    doubtful = _doubts(word.casefold()) or NO_NAME.match(word)
+    is_name = word.istitle() and not doubtful
     return opening.replace("--", "") if is_name else match[0]
 
 

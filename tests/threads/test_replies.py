@@ -60,7 +60,7 @@ yes, stopped|ok, stopping it|yes, aborting|no, ship it|No. Publish it.|no, pleas
 yes. Publish it to main.|yes, publish it to staging|approve, this is what we agreed on|yes, that was the last open point
 Ok! The numbers match.|approved. See you on Monday.|yes, ship it tomorrow|ok, thanks for nothing|yes, absolutely not|ok, looks bad
 yes, do it later|yes, do it again|ok, good enough|ok, great idea to stop|ok...|yes...|ok, thanks...|yes, ship it...|👍🤔|👍 🙃|yes, 😂
-yes, ❌|👍 👎 👍|yes, thanks, Later|yes, thanks Wait|yes. Thanks. Bob decides.|ok, @bob decides|yes, @bob please approve|ok, ask @bob
+yes, ❌|👍 👎 👍|yes, thanks, Later|yes, thanks Wait|yes. thanks, Cancel|yes, thanks Stopped|yes, thanks,\nRevert|no, I am happy with it|yes. Thanks. Bob decides.|ok, @bob decides|yes, @bob please approve|ok, ask @bob
 yes, Bob|ok, Bob first|yes\nNot really|yes\n-- \nnot really|yes\n> ship it\nor not|> should it stop\nyes|ok, half of it
 no, jk|no, just kidding|no, nevermind|no, hang on|no, it works|no, the tests pass|no, later|no, Bob first|no, pending legal|no, carry on
 no, as soon as CI is green|no, after review|no 🎉|👎 ✅|👎, 😂|no, of course|no, absolutely fine|no, let it through|no: ship it|reject: jk
