@@ -6,6 +6,8 @@ import random
 import time
 from uuid import UUID
 
+from django.db import connection
+
 from tests import drive, factories
 from tests.conftest import Database
 from tests.harness import Stack
@@ -23,6 +25,7 @@ def under_fire(stack: Stack, server: Database, *, runs: int, seconds: float) -> 
     The next one is killed when the last is back. Every run completes, no finished step
     has run again, nothing is stuck, and the server saw no deadlock.
     """
+    before = deadlocks()
     stack.up("conductor", "steps", *TURNS)
     home = tenancy.open_house("home", name="Home")
     steps = [factories.command(f"s{n}", stack.mark(f"s{n}")) for n in range(5)]
@@ -38,8 +41,19 @@ def under_fire(stack: Stack, server: Database, *, runs: int, seconds: float) -> 
         stack.up(name)
     stack.wait(lambda: settled(started), 60 + runs)
     assert_once(stack, started)
+    assert deadlocks() == before
     assert "deadlock detected" not in server.log()
     return kills
+
+
+def deadlocks() -> int:
+    """Return how many deadlocks the server has counted in this database."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"
+        )
+        count: int = cursor.fetchone()[0]
+        return count
 
 
 def settled(runs: list[UUID]) -> bool:

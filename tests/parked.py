@@ -19,7 +19,7 @@ def hold_nothing(stack: Stack, *, each: int) -> None:
     """Park runs by real workers and compare the stack with itself before."""
     stack.up("conductor", "steps", "turns.a")
     stack.wait(lambda: backends() > 0)
-    before = backends()
+    before, idle = backends(), busy(stack, seconds=4.0)
     home = tenancy.open_house("home", name="Home")
     asleep = factories.workflow(home, factories.sleep("long", 86400), slug="asleep")
     asking = factories.workflow(home, factories.gate("ask"), slug="asking")
@@ -35,7 +35,8 @@ def hold_nothing(stack: Stack, *, each: int) -> None:
     assert not Turn.objects.exists()
     assert not Run.objects.exclude(holder=None).exists()
     stack.wait(lambda: backends() <= before + 1, 20, "connections are held")
-    stack.wait(lambda: busy(stack) < 0.5, 60, "something is busy")
+    margin = idle + 0.1
+    stack.wait(lambda: busy(stack, seconds=4.0) < margin, 60, f"busier than {margin}")
 
 
 def parked(state: str) -> int:
@@ -62,15 +63,16 @@ def messages(stack: Stack) -> int:
     )
 
 
-def busy(stack: Stack) -> float:
-    """Return the share of a core that the roles use over a second, all together."""
+def busy(stack: Stack, *, seconds: float) -> float:
+    """Return the share of a core that roles and broker use over some seconds."""
     import psutil  # noqa: PLC0415
 
     family = {
         pid for p in stack.started.values() if p.poll() is None
         for pid in stack.family(p.pid)
     }  # fmt: skip
+    family.add(stack.broker.pid)
     processes = [psutil.Process(pid) for pid in family if psutil.pid_exists(pid)]
     before = sum(sum(p.cpu_times()[:2]) for p in processes)
-    stack.pause(1.0)
-    return sum(sum(p.cpu_times()[:2]) for p in processes) - before
+    stack.pause(seconds)
+    return (sum(sum(p.cpu_times()[:2]) for p in processes) - before) / seconds

@@ -125,9 +125,8 @@ class Play:
             self.kill("in the middle of the command “report”")
 
     def in_command(self, run: str, step: str) -> bool:
-        return any(
-            said == "begun" and name == step for said, name, _ in self.lines(run)
-        )
+        said = [said for said, name, _ in self.lines(run) if name == step]
+        return "begun" in said and "ended" not in said
 
     def lines(self, run: str) -> Iterator[tuple[str, str, str]]:
         """Yield what the commands themselves wrote down: begun or ended, step, key."""
@@ -153,6 +152,19 @@ class Play:
         self.say("\nThe finished thread:\n")
         for entry in document["thread"]["entries"]:
             self.say(line(entry))
+        self.prove_once(document)
+        if document["state"] != "completed" or len(self.kills) < KILLS:
+            raise PlayFailed(f"{document['state']} after {len(self.kills)} kills")
+        prove_findings({step["name"]: step for step in document["steps"]})
+        numbers = [entry["number"] for entry in document["thread"]["entries"]]
+        if numbers != list(range(1, len(numbers) + 1)):
+            raise PlayFailed(f"the thread has a gap: {numbers}")
+        self.say(
+            f"\nKilled {len(self.kills)} times ({', '.join(self.kills)}); "
+            "every finished step ran once and the thread has no gap."
+        )
+
+    def prove_once(self, document: dict[str, Any]) -> None:
         self.say("The proof, written by the commands themselves:\n")
         ends: dict[str, int] = {}
         for said, name, _ in self.lines(document["id"]):
@@ -164,12 +176,6 @@ class Play:
                 self.say(f"  {step['name']}: finished {count} time(s)")
                 if count != 1:
                     raise PlayFailed(f"{step['name']} finished {count} times, not once")
-        if document["state"] != "completed" or len(self.kills) < KILLS:
-            raise PlayFailed(f"{document['state']} after {len(self.kills)} kills")
-        self.say(
-            f"\nKilled {len(self.kills)} times ({', '.join(self.kills)}); "
-            "every finished step ran once and the thread has no gap."
-        )
 
     def end(self) -> None:
         if self.up is not None and self.up.poll() is None:
@@ -178,6 +184,19 @@ class Play:
                 self.up.wait(30)
             except subprocess.TimeoutExpired:
                 kill_family(self.up.pid)
+
+
+def prove_findings(steps: dict[str, Any]) -> None:
+    """Check that the checks failed and that the bot found what failed in them."""
+    checks, found = steps["checks"], steps["investigate"]["result"] or {}
+    named = (found.get("result") or {}).get("test") or "no test"
+    if checks["state"] != "failed" or named not in checks["result"]["output"]:
+        raise PlayFailed(f"the checks are {checks['state']}; the bot names {named}")
+    evidence = [
+        line for line in checks["result"]["output"].splitlines() if line[:2] == "E "
+    ]
+    if not found["result"]["reproduced"] or evidence[0] not in found["output"]:
+        raise PlayFailed("the bot's findings do not show what failed")
 
 
 def kill_family(pid: int) -> None:

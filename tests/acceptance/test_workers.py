@@ -137,10 +137,12 @@ def all_once(stack: Stack, runs: list[Run]) -> None:
 
 @pytest.mark.timeout(150)
 def test_a_broker_that_forgets_everything_costs_only_a_delay(stack: Stack, home: House):
-    stack.up("conductor", "steps", "turns.a")
     runs = flows(stack, home, 25)
-
+    assert tickets(stack) >= 25
     forget(stack)
+    assert tickets(stack) == 0
+
+    stack.up("conductor", "steps", "turns.a")
 
     stack.wait(lambda: settled(*runs), 60)
     all_once(stack, runs)
@@ -169,6 +171,8 @@ def test_thirty_seconds_without_a_broker_lose_nothing_and_multiply_nothing(
 
     stack.broker = valkey.start(stack.base / "broker")
 
+    # Those of the first five from before, and two a worker: none for each look.
+    assert tickets(stack) <= 5 + 2 * 2
     runs = first + second
     stack.wait(lambda: settled(*runs), 60)
     all_once(stack, runs)

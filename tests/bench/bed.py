@@ -45,9 +45,10 @@ class Figure:
     completed: int = 0
     repeated: int = 0  # finished steps that ran again: none may
     notes: list[str] = field(default_factory=list)
+    late: bool = False  # a promise of its own was not kept
 
     def holds(self) -> bool:
-        return self.completed == self.expected and not self.repeated
+        return self.completed == self.expected and not self.repeated and not self.late
 
 
 class Witness:

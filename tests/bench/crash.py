@@ -12,6 +12,8 @@ STEPS = 5
 KILL_IN = 2  # the third step is cut off
 PAIR = ("steps.a", "steps.b")
 
+MOST_SECONDS = 3.0  # with another worker alive
+
 
 def crashes(bed: Bed, share: float) -> list[Figure]:
     """P5: five steps of a second; the worker of the third is killed in its middle."""
@@ -81,4 +83,5 @@ def outcome(bed: Bed, run: UUID, killed: int, name: str) -> Figure:
         expected=STEPS,
         completed=bed.completed([run]),
         repeated=len(ended) - len(set(ended)),
+        late="alive" in name and went_on - killed > MOST_SECONDS * 1e9,
     )
