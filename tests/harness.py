@@ -42,6 +42,26 @@ def database_url() -> str:
     return f"postgresql://{user}{word}@{parts['HOST']}:{parts['PORT'] or 5432}/{name}"
 
 
+def quiet(seconds: float = 5.0) -> None:
+    """Wait until nobody else is in the middle of anything in the test's database.
+
+    What a closed page or a killed worker left running would deadlock with the flush.
+    """
+    for _ in range(3):
+        until(nobody_works, seconds=seconds)
+        until(lambda: False, seconds=0.1)
+
+
+def nobody_works() -> bool:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT NOT EXISTS (SELECT 1 FROM pg_stat_activity"
+            " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            " AND backend_type = 'client backend' AND state <> 'idle')"
+        )
+        return bool(cursor.fetchone()[0])
+
+
 class Stack:
     """A broker and the roles a test starts, stops, kills and starts again."""
 

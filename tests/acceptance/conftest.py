@@ -10,7 +10,7 @@ import pytest
 from kombu import pools
 
 from project.celery import app
-from tests.harness import Stack
+from tests.harness import Stack, quiet
 from threads import post
 
 
@@ -34,4 +34,5 @@ def stack(transactional_db: None, settings: Any) -> Iterator[Stack]:
     finally:
         post_to(None)
         made.down()
+        quiet()
         shutil.rmtree(base, ignore_errors=True)

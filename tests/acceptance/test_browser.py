@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests import drive, factories
+from tests.harness import quiet
 from threads import gates, services
 from threads.runtime import turns
 from workflows.engine import advance
@@ -78,6 +79,7 @@ def page(browser: Any, live_server: Any, client: Any, alice: Any, trouble: Any) 
     )
     yield opened
     context.close()
+    quiet()
 
 
 @pytest.fixture
