@@ -9,7 +9,7 @@ import select
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import psycopg
@@ -290,8 +290,6 @@ ORPHANED = (
     "state = 'running' AND (held_until < statement_timestamp() OR EXISTS"
     " (SELECT 1 FROM threads_pulse p WHERE p.id = holder AND p.dead_at IS NOT NULL))"
 )
-
-Reclaim = Callable[[Any, int], bool]
 
 
 def pause(seconds: float) -> None:

@@ -34,12 +34,10 @@ CANCEL_ASKED_BECAUSE = (
 )
 REPLACED = "run {run} takes its place"
 WORKER_DIED = "the worker died {count} times at this step"
-NO_STEP = "the plan has no step at {position}"
 UNKNOWN_KIND = "no worker here knows the step kind “{kind}” yet"
 PAUSED = "the workflow is paused"
 
 REJECTED = "rejected by {name}"
-REJECTED_BECAUSE = "rejected by {name}: {reply}"
 EXPIRED = "nobody answered in time"
 EXIT_STATUS = "exited with status {status}"
 SLOT_PAUSED = "the workflow was paused"

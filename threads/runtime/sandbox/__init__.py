@@ -5,13 +5,12 @@ from __future__ import annotations
 import functools
 import importlib
 import logging
-from dataclasses import replace
 
 from django.conf import settings
 
 from threads.runtime.sandbox.bubblewrap import Bubblewrap
 from threads.runtime.sandbox.process import Process
-from threads.runtime.sandbox.protocol import Result, Sandbox, UnknownSandbox
+from threads.runtime.sandbox.protocol import Sandbox, UnknownSandbox
 
 NAMES: dict[str, type[Bubblewrap | Process]] = {
     Bubblewrap.name: Bubblewrap,
@@ -60,8 +59,3 @@ def best(read_only: tuple[str, ...]) -> Sandbox:
         )
         return Process(read_only=read_only)
     return sandbox
-
-
-def with_output(result: Result, output: str) -> Result:
-    """Return the result with other words as its output: masked, for one."""
-    return replace(result, output=output)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -18,7 +19,7 @@ SHELL = "/bin/sh"
 logger = logging.getLogger(__name__)
 
 
-class Local:
+class Local(ABC):
     """Runs a command on this machine.
 
     read_only are folders outside the system's that a command may read and whose `bin`
@@ -38,8 +39,9 @@ class Local:
         self.census = identity.Census()
         self.closed: Path | None = None  # a folder only the worker may pass
 
+    @abstractmethod
     def spec(self, command: Command, uid: int | None) -> Spec:
-        raise NotImplementedError
+        """Return what the supervisor is told to run."""
 
     def run(
         self,
