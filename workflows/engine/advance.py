@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import time
 from dataclasses import replace
-from typing import Any
 from uuid import UUID
 
 from django.conf import settings
@@ -14,7 +13,6 @@ from django.db.models import Q
 
 from threads import hands, points, post
 from threads.locking import locked
-from threads.models import Entry
 from threads.runtime.insist import insist
 from workflows import (
     journal,
@@ -126,7 +124,7 @@ def begin(held: Held, step: plan.Step) -> Ended | None:
         case plan.Sleep():
             return sleep(held, step, see)
         case plan.Call():
-            return call(step, see)
+            return calls.begin(held, step, see)
     points.reached("advance.parked")
     return None
 
@@ -150,47 +148,8 @@ def sleep(held: Held, step: plan.Sleep, see: templating.Scope) -> Ended | None:
         "completed",
         instruction=phrases.SLEEP_PAST,
         result={"until": now},
-        lines=[instructed(step.name, phrases.SLEEP_PAST)],
+        lines=[rendering.instructed(step.name, phrases.SLEEP_PAST)],
     )
-
-
-def call(step: plan.Call, see: templating.Scope) -> Ended:
-    """Call an allow-listed function under the claim."""
-    args: dict[str, Any] = {
-        name: templating.render_value(value, see.resolve)
-        for name, value in step.args.items()
-    }
-    shown = ", ".join(f"{k}={templating.as_text(v)}" for k, v in args.items())
-    words = phrases.CALLING.format(function=step.function, args=shown)
-    lines = [instructed(step.name, words)]
-    try:
-        result = calls.call(step.function, args)
-    except calls.CallFailed as error:
-        return Ended(
-            step.name,
-            step.kind,
-            "failed",
-            instruction=words,
-            error=str(error),
-            lines=[*lines, Line(str(error))],
-        )
-    if result is not None:
-        said = phrases.RETURNED.format(
-            function=step.function, result=templating.as_text(result)
-        )
-        lines.append(Line(said))
-    return Ended(
-        step.name,
-        step.kind,
-        "completed",
-        instruction=words,
-        result={"result": result},
-        lines=lines,
-    )
-
-
-def instructed(step: str, words: str) -> Line:
-    return Line(words, kind=Entry.Kind.INSTRUCTION, data={"step": step})
 
 
 def skipped(step: plan.Step, past: list[outcomes.Past]) -> Ended:

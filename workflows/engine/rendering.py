@@ -8,6 +8,7 @@ from typing import Any
 from django.db import connection
 
 from threads import phrases as thread_phrases
+from threads.models import Entry
 from workflows import (
     durations,
     moments,
@@ -17,7 +18,7 @@ from workflows import (
     selectors,
     templating,
 )
-from workflows.journal import Held
+from workflows.journal import Held, Line
 
 
 def scope(held: Held, step: plan.Step) -> templating.Scope:
@@ -100,6 +101,10 @@ def sleep_time(step: plan.Sleep, see: templating.Scope) -> tuple[float, str]:
     except ValueError as error:
         field = "until" if step.until is not None else "seconds"
         raise BadSleep(f"{field}: {error}") from None
+
+
+def instructed(step: str, words: str) -> Line:
+    return Line(words, kind=Entry.Kind.INSTRUCTION, data={"step": step})
 
 
 def database_now() -> datetime:
