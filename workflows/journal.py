@@ -49,6 +49,7 @@ class Held:
     root: str = ""
     pool: str = "steps"
     retry_of: UUID | None = None
+    paused: bool = False  # asked for since the claim
 
     def fence(self) -> Q:
         return Q(state=Run.State.RUNNING, holder=self.holder, attempts=self.attempts)
@@ -75,7 +76,10 @@ class Ended:
     result: Mapping[str, Any] | None = None
     error: str = ""
     stops: bool = False
-    final: bool = False  # not to be tried again
+    final: bool = False  # neither to be tried nor to be repeated
+    again: bool = False  # another iteration follows
+    reason: str = ""  # of the step as a whole, where iterations came before
+    event: str = ""  # what it emits
     lines: Sequence[Line] = field(default_factory=tuple)
 
 
@@ -83,18 +87,20 @@ class Ended:
 # extend the claim, number and write the entries, write the step, close its wait.
 # FOR NO KEY UPDATE and not the UPDATE itself takes the lock, so that a write without
 # its fence leaves no gap in the thread's numbers.
-RECORD = """
+RECORDING = """
 WITH thread AS MATERIALIZED (
     SELECT id FROM threads_thread WHERE id = %(thread)s FOR NO KEY UPDATE
 ), moved AS (
     UPDATE workflows_run r
-       SET position = %(position)s + 1, iteration = 1, crashes = 0, needs = '',
+       SET position = %(next_position)s, iteration = %(next_iteration)s, crashes = 0,
+           needs = '',
            held_until = statement_timestamp() + make_interval(secs => %(lease)s),
            failure = COALESCE(r.failure, %(failure)s::jsonb)
       FROM thread
      WHERE r.id = %(run)s AND r.state = 'running'
        AND r.holder = %(holder)s AND r.attempts = %(attempts)s
- RETURNING r.id, r.cancel_asked_at IS NOT NULL AS cancel_asked
+ RETURNING r.id, r.house_id, r.cancel_asked_at IS NOT NULL AS cancel_asked,
+           r.paused_at IS NOT NULL AS paused
 ), numbered AS (
     UPDATE threads_thread t SET last_number = t.last_number + %(count)s
       FROM moved WHERE t.id = %(thread)s AND %(count)s > 0
@@ -121,9 +127,19 @@ WITH thread AS MATERIALIZED (
        SET state = excluded.state, result = excluded.result, error = excluded.error,
            instruction = COALESCE(NULLIF(excluded.instruction, ''), c.instruction),
            finished_at = excluded.finished_at
-)
-SELECT cancel_asked FROM moved
+){emitted}
+SELECT cancel_asked, paused FROM moved
 """
+RECORD = RECORDING.replace("{emitted}", "")
+# First write wins: the event of a step that waited outside (A20).
+RECORD_AND_TELL = RECORDING.replace(
+    "{emitted}",
+    """, emitted AS (
+    INSERT INTO workflows_event (house_id, name, key, payload)
+    SELECT house_id, %(event)s, id::text, %(told)s::jsonb FROM moved
+    ON CONFLICT DO NOTHING
+)""",
+)
 
 
 def as_json(value: object) -> str | None:
@@ -150,13 +166,20 @@ def entries_json(lines: Sequence[Line]) -> str:
 
 
 def record(held: Held, ended: Ended) -> bool:
-    """Record a step that ended under the claim and move the run on; False if fenced."""
+    """Record a step that ended under the claim and move the run on; False if fenced.
+
+    `ended.stops` says that the step has failed as a whole and stops the run.
+    """
     failure = None
-    if ended.state == Checkpoint.State.FAILED and ended.stops:
-        failure = {"step": ended.name, "reason": ended.error}
+    if ended.stops:
+        failure = {"step": ended.name, "reason": ended.reason or ended.error}
+    after = (held.position, held.iteration + 1) if ended.again else None
+    position, iteration = after or (held.position + 1, 1)
     row = db.fetch_one(
-        RECORD,
+        RECORD_AND_TELL if ended.event else RECORD,
         {
+            "next_position": position,
+            "next_iteration": iteration,
             "run": held.id,
             "thread": held.thread,
             "holder": held.holder,
@@ -174,13 +197,15 @@ def record(held: Held, ended: Ended) -> bool:
             "instruction": ended.instruction,
             "result": as_json(ended.result),
             "error": ended.error,
+            "event": ended.event,
+            "told": as_json({"state": ended.state, "reason": ended.error}),
         },
     )
     if row is None:
         return False
-    held.position, held.iteration = held.position + 1, 1
+    held.position, held.iteration = position, iteration
     held.step_state, held.step_tries = None, 1
-    held.cancel_asked = row[0]
+    held.cancel_asked, held.paused = row
     held.failure = held.failure or failure
     return True
 

@@ -68,6 +68,40 @@ def run_result(past: Sequence[Past]) -> Outcome:
     return Outcome("failed", reason=stopped.reason, step=stopped.name)
 
 
+class Repeat(Protocol):
+    """What a step says about running again."""
+
+    @property
+    def times(self) -> int | None: ...
+    @property
+    def until(self) -> str | None: ...
+
+
+def repeats(repeat: Repeat | None, iteration: int, state: str) -> bool:
+    """Return whether another iteration follows the one that ended like this."""
+    if repeat is None or state not in {"completed", "failed"}:
+        return False
+    wanted = {"success": "completed", "failure": "failed"}.get(repeat.until or "")
+    left = repeat.times is None or iteration < repeat.times
+    return left and state != wanted
+
+
+def repeated(repeat: Repeat | None, ends: Sequence[tuple[str, str]]) -> tuple[str, str]:
+    """Return the state and reason of a step from those of its iterations, in order.
+
+    It ends as its last iteration did; only where it was to run a number of times, one
+    that failed fails it.
+    """
+    state, reason = ends[-1]
+    failed = [why for one, why in ends if one == "failed"]
+    if repeat is None or repeat.until or state in {"skipped", "cancelled"}:
+        return state, reason
+    if not failed or len(ends) == 1:
+        return state, reason
+    words = f"{len(failed)} of {len(ends)} iterations failed, the last: {failed[-1]}"
+    return "failed", words
+
+
 def retry_delay(
     retries: Retries | None, tries: int, *, jitter: float = 0.0
 ) -> float | None:

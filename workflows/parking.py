@@ -24,6 +24,8 @@ class Park:
     key: str
     turn: UUID | None = None
     gate: UUID | None = None
+    run: UUID | None = None
+    event: tuple[str, str] = ("", "")  # its name, and the key or nothing
     seconds: float | None = None
 
 
@@ -43,7 +45,8 @@ WITH parked AS (
 )
 UPDATE workflows_runthread w
    SET await_kind = %(kind)s, await_key = %(key)s, await_turn_id = %(turn)s,
-       await_gate_id = %(gate)s, await_started_at = statement_timestamp(),
+       await_gate_id = %(gate)s, await_run = %(awaited)s, event_name = %(event)s,
+       event_key = %(event_key)s, await_started_at = statement_timestamp(),
        awaiting = true, updated_at = statement_timestamp()
   FROM parked WHERE w.run_id = parked.id
 RETURNING parked.due_at
@@ -83,6 +86,9 @@ def parked(
             "key": wait.key,
             "turn": wait.turn,
             "gate": wait.gate,
+            "awaited": wait.run,
+            "event": wait.event[0],
+            "event_key": wait.event[1],
         },
     )
     if row is None:

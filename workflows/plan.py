@@ -15,6 +15,7 @@ from pydantic import (
 
 from threads import text
 from workflows import schedules, templating
+from workflows.durations import Span
 from workflows.files import dump_file, load_file
 from workflows.refusals import Problem, Refused, place, plainly
 from workflows.steps import (
@@ -25,11 +26,15 @@ from workflows.steps import (
     DispatchTask,
     HumanGate,
     Plain,
+    Repeat,
     Retries,
     RunCommand,
+    RunWorkflow,
     Sleep,
     Step,
     Unknown,
+    WaitForEvent,
+    repeat_of,
     template_fields,
     timeout_seconds,
 )
@@ -43,15 +48,19 @@ __all__ = [
     "Problem",
     "Recipe",
     "Refused",
+    "Repeat",
     "Retries",
     "RunCommand",
+    "RunWorkflow",
     "Sleep",
     "Step",
     "Unknown",
+    "WaitForEvent",
     "dump_file",
     "load_file",
     "parse_recipe",
     "parse_step",
+    "repeat_of",
     "template_fields",
     "timeout_seconds",
     "to_dict",
@@ -92,6 +101,7 @@ class Recipe(Plain):
     overlap: Literal["join", "wait", "replace", "allow"] | None = None
     limit: Annotated[int, Field(ge=1, le=10_000)] | None = None
     max_attempts: Annotated[int, Field(ge=1, le=100)] = 5
+    deadline: Span | None = None
     notify: list[Filled] = []
     steps: Annotated[list[Step], Field(min_length=1, max_length=500)]
 
@@ -109,7 +119,12 @@ class Recipe(Plain):
 
 KNOWN = frozenset(
     key
-    for fields in (Recipe.model_fields, Retries.model_fields, STEP_FIELDS)
+    for fields in (
+        Recipe.model_fields,
+        Retries.model_fields,
+        Repeat.model_fields,
+        STEP_FIELDS,
+    )
     for key in fields
 )
 

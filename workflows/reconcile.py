@@ -13,7 +13,7 @@ from threads import services as thread_services
 from threads.liveness import ORPHANED
 from threads.locking import locked
 from threads.models import Gate, Turn
-from workflows import notify, phrases, seams, settling
+from workflows import cancelling, seams, settling
 from workflows.models import Run, RunThread
 
 PATIENCE = 2.0  # seconds a ready row may stay unclaimed before it gets another ticket
@@ -50,27 +50,21 @@ def reclaim(run_id: UUID) -> bool:
             return False
         pending = Q(state=Run.State.PENDING)
         if run.cancel_asked_at is not None:
-            return seams.cancel_settled(thread, run, guard=pending)
+            return settling.stop(thread, run, guard=pending)
         failure = settling.died_too_often(run)
-        if failure is None:
-            points.reached("reclaim.written")
-            post.post_ticket("workflows.advance", run.pool, run.pk, queue=run.pool)
-            return True
-        notify.failed(run, failure)
-        return settling.settle(
-            thread,
-            run,
-            state=Run.State.FAILED,
-            guard=pending,
-            failure=failure,
-            words=phrases.FAILED.format(**failure),
-        )
+        if failure is not None:
+            return settling.fail(thread, run, failure, guard=pending)
+        points.reached("reclaim.written")
+        post.post_ticket("workflows.advance", run.pool, run.pk, queue=run.pool)
+        return True
 
 
 def wake(run_id: UUID) -> bool:
-    """Make a sleeper whose time has come ready to go on."""
+    """Make a run ready to go on whose time has come: a sleep, or a wait's limit."""
     woken = Run.objects.filter(
-        pk=run_id, state=Run.State.SLEEPING, due_at__lte=Now()
+        pk=run_id,
+        state__in=[Run.State.SLEEPING, Run.State.WAITING],
+        due_at__lte=Now(),
     ).update(state=Run.State.PENDING, ready_at=Now(), due_at=None)
     if woken:
         post.post_ticket("workflows.advance", "steps", run_id, queue="steps")

@@ -7,6 +7,7 @@ between "answered" and "moved".
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -33,6 +34,7 @@ from workflows.sending import (
     Fenced,
     again,
     ask_people,
+    delay_of,
     done_event,
     fall_asleep,
     send,
@@ -111,6 +113,7 @@ class Waited:
     iteration: int
     pool: str
     cancel_asked: bool
+    by_hand: dict[str, Any] | None
 
     def step(self) -> plan.Step | plan.Unknown | None:
         return selectors.step_at(self.plan_id, self.position)
@@ -120,21 +123,25 @@ class Waited:
 UNPARK = """
 UPDATE workflows_runthread w
    SET awaiting = false, updated_at = statement_timestamp()
-  FROM workflows_run r
+  FROM workflows_run r LEFT JOIN workflows_checkpoint c
+    ON c.run_id = r.id AND c.position = r.position AND c.iteration = r.iteration
  WHERE w.run_id = %(run)s AND w.awaiting AND w.await_key = %(key)s AND r.id = w.run_id
 RETURNING r.id, r.plan_id, r.position, r.iteration, r.pool,
-          r.cancel_asked_at IS NOT NULL
+          r.cancel_asked_at IS NOT NULL, c.by_hand
 """
 # The run goes on, its step is recorded, its event emitted. First write wins: a later
 # completion of the same step changes nothing (A20).
 FINISH = """
 WITH moved AS (
     UPDATE workflows_run r
-       SET state = 'pending', position = r.position + 1, iteration = 1, crashes = 0,
-           ready_at = statement_timestamp(), due_at = NULL, needs = '',
+       SET state = CASE WHEN %(delay)s::float IS NULL THEN 'pending' ELSE 'sleeping' END,
+           due_at = statement_timestamp() + make_interval(secs => %(delay)s::float),
+           position = %(next_position)s, iteration = %(next_iteration)s, crashes = 0,
+           ready_at = statement_timestamp(), needs = '',
            root = COALESCE(NULLIF(%(root)s, ''), r.root),
            failure = COALESCE(r.failure, %(failure)s::jsonb)
-     WHERE r.id = %(run)s AND r.state = 'waiting' AND r.position = %(position)s
+     WHERE r.id = %(run)s AND r.state IN ('waiting', 'sleeping')
+       AND r.position = %(position)s AND r.iteration = %(iteration)s
  RETURNING r.id, r.house_id
 ), emitted AS (
     INSERT INTO workflows_event (house_id, name, key, payload)
@@ -176,15 +183,17 @@ def finish(thread: LockedThread, wait: RunThread, back: Back) -> bool:
     row = db.fetch_one(UNPARK, {"run": wait.run_id, "key": wait.await_key})
     if row is None:
         return False
-    waited = Waited(*row)
+    waited = Waited(*row[:-1], by_hand=json.loads(row[-1]) if row[-1] else None)
+    if waited.by_hand is not None:
+        back = by_hand(waited.by_hand)
     if may_try_again(waited, back) and try_again(thread, waited, back):
         return True
     if not moved_on(waited, wait.await_key, back):
         return False
     points.reached("finish.written")
     if waited.cancel_asked:
-        run = Run.objects.get(pk=waited.run)
-        cancel_settled(thread, run, guard=Q(state=Run.State.PENDING))
+        run = Run.objects.select_related("workflow").get(pk=waited.run)
+        settling.stop(thread, run, guard=Q(state__in=[Run.State.PENDING, Run.State.SLEEPING]))
     else:
         post.post_ticket(
             "workflows.advance", waited.pool, waited.run, queue=waited.pool
@@ -192,11 +201,19 @@ def finish(thread: LockedThread, wait: RunThread, back: Back) -> bool:
     return True
 
 
+def by_hand(words: Mapping[str, Any]) -> Back:
+    """Return what a person set in the place of what came back."""
+    return Back(words["state"], words["reason"], words["result"], final=True)
+
+
 def moved_on(waited: Waited, event: str, back: Back) -> bool:
     step = waited.step()
+    repeat = selectors.repeat_at(waited.plan_id, waited.position)
+    again = not (back.final or waited.cancel_asked) and outcomes.repeats(
+        repeat, waited.iteration, back.state
+    )
+    stops = None if again else failure_of(waited, step, back)
     failed = back.state == Checkpoint.State.FAILED
-    stops = failed and getattr(step, "on_error", "stop") == "stop"
-    name = step.name if step else ""
     state = back.state
     if waited.cancel_asked and back.final and failed:
         state = Checkpoint.State.CANCELLED
@@ -204,10 +221,11 @@ def moved_on(waited: Waited, event: str, back: Back) -> bool:
         "run": waited.run,
         "position": waited.position,
         "iteration": waited.iteration,
+        "next_position": waited.position + (0 if again else 1),
+        "next_iteration": waited.iteration + 1 if again else 1,
+        "delay": (repeat.delay or None) if again and repeat else None,
         "root": back.root,
-        "failure": journal.as_json(
-            {"step": name, "reason": back.reason} if stops else None
-        ),
+        "failure": journal.as_json(stops),
         "event": event,
         "payload": journal.as_json({"state": back.state, "reason": back.reason}),
         "state": state,
@@ -215,6 +233,22 @@ def moved_on(waited: Waited, event: str, back: Back) -> bool:
         "error": back.reason,
     }
     return db.fetch_one(FINISH, facts) is not None
+
+
+def failure_of(
+    waited: Waited, step: plan.Step | plan.Unknown | None, back: Back
+) -> dict[str, str] | None:
+    """Return what a step that ends like this fails the run with, if anything."""
+    if getattr(step, "on_error", "stop") != "stop":
+        return None
+    ends = [(str(back.state), back.reason)]
+    if waited.iteration > 1:
+        ends = [*selectors.iterations(waited.run, waited.position), *ends]
+    repeat = selectors.repeat_at(waited.plan_id, waited.position)
+    state, reason = outcomes.repeated(repeat, ends)
+    if state != Checkpoint.State.FAILED:
+        return None
+    return {"step": step.name if step else "", "reason": reason}
 
 
 def may_try_again(waited: Waited, back: Back) -> bool:
@@ -229,7 +263,7 @@ def try_again(thread: LockedThread, waited: Waited, back: Back) -> bool:
         run=waited.run, position=waited.position, iteration=waited.iteration
     ).first()
     retries = getattr(step, "retries", None)
-    delay = outcomes.retry_delay(retries, row.tries) if row else None
+    delay = delay_of(retries, row.tries) if row else None
     if row is None or delay is None or step is None or isinstance(step, plan.Unknown):
         return False
     key = done_event(waited.run, waited.position, waited.iteration)
@@ -242,18 +276,6 @@ def try_again(thread: LockedThread, waited: Waited, back: Back) -> bool:
     )
     again(thread, step, delay=delay, number=row.tries + 1, reason=back.reason)
     return True
-
-
-def cancel_settled(thread: LockedThread, run: Run, *, guard: Q) -> bool:
-    who, _, reason = run.cancel_words.partition("\n")
-    words = (
-        phrases.CANCELLED_BECAUSE.format(who=who, reason=reason)
-        if reason
-        else phrases.CANCELLED.format(who=who or "System")
-    )
-    return settling.settle(
-        thread, run, state=Run.State.CANCELLED, guard=guard, words=words
-    )
 
 
 def entry_appended(

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from threads import db
 from threads.models import TurnMessage
-from workflows import plan, templating
+from workflows import outcomes, plan, templating
 from workflows.models import Checkpoint, Plan, Run
 from workflows.outcomes import Past
 
@@ -36,30 +36,69 @@ SELECT position, name, state, error FROM workflows_checkpoint
 ENDED = [state.value for state in Checkpoint.ENDED]
 
 
-def past_steps(run_id: UUID, plan_id: int) -> list[Past]:
-    """Return the steps behind a run, each at its last iteration, in order."""
-    steps = plan_steps(plan_id)
-    latest: dict[int, Past] = {}
+def past_steps(run_id: UUID, plan_id: int, *, before: int | None = None) -> list[Past]:
+    """Return the steps behind a run in order, each as its iterations together ended."""
     rows = db.fetch(PAST, {"run": run_id, "ended": ENDED})
+    ends: dict[int, list[tuple[str, str]]] = {}
+    names: dict[int, str] = {}
     for position, name, state, error in rows:
+        ends.setdefault(position, []).append((state, error))
+        names[position] = name
+    steps = plan_steps(plan_id)
+    past = []
+    for position in sorted(ends):
+        if before is not None and position >= before:
+            break  # a step that repeats is not behind the run yet
+        state, reason = outcomes.repeated(repeat_at(plan_id, position), ends[position])
         on_error = steps[position].get("on_error", "stop")
-        latest[position] = Past(name, state, on_error=on_error, reason=error)
-    return [latest[position] for position in sorted(latest)]
+        past.append(Past(names[position], state, on_error=on_error, reason=reason))  # type: ignore[arg-type]
+    return past
+
+
+def repeat_at(plan_id: int, position: int) -> plan.Repeat | None:
+    """Return how the step at a position repeats; None where it does not."""
+    if "repeat" not in plan_steps(plan_id)[position]:
+        return None
+    step = step_at(plan_id, position)
+    known = step is not None and not isinstance(step, plan.Unknown)
+    return plan.repeat_of(step) if known else None  # type: ignore[arg-type]
+
+
+def iterations(run_id: UUID, position: int) -> list[tuple[str, str]]:
+    """Return state and reason of each iteration of a step that has ended, in order."""
+    rows = Checkpoint.objects.filter(
+        run=run_id, position=position, state__in=Checkpoint.ENDED
+    )
+    return list(rows.order_by("iteration").values_list("state", "error"))
 
 
 def step_results(
     run_id: UUID, names: Sequence[str]
 ) -> dict[str, templating.StepResult]:
-    """Return what earlier steps left for placeholders, by name, the last iteration's."""
+    """Return what earlier steps left for placeholders, by name, the last iteration's.
+
+    One that ran more than once has all of them too, under `iterations`.
+    """
     rows = Checkpoint.objects.filter(
         run=run_id, name__in=names, state__in=Checkpoint.ENDED
     )
-    return {
-        name: templating.StepResult(state, result)
-        for name, state, result in rows.order_by("iteration").values_list(
-            "name", "state", "result"
-        )
-    }
+    fields = "name", "iteration", "state", "result", "error"
+    found: dict[str, list[tuple[int, str, Any, str]]] = {}
+    for name, *end in rows.order_by("iteration").values_list(*fields):
+        found.setdefault(name, []).append(tuple(end))  # type: ignore[arg-type]
+    return {name: result_of(ends) for name, ends in found.items()}
+
+
+def result_of(ends: list[tuple[int, str, Any, str]]) -> templating.StepResult:
+    _, state, result, _ = ends[-1]
+    if len(ends) > 1:
+        each = [
+            {**(kept or {}), "iteration": number, "state": how, "error": error}
+            for number, how, kept, error in ends
+        ]
+        failed = [one for one in each if one["state"] == "failed"]
+        result = {**(result or {}), "iterations": each, "failed": failed}
+    return templating.StepResult(state, result)
 
 
 @dataclass(frozen=True)

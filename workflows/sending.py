@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
@@ -11,7 +12,7 @@ from threads import phrases as thread_phrases
 from threads import services as thread_services
 from threads.locking import LockedThread, locked
 from threads.models import Bot, Entry, Turn
-from workflows import journal, moments, notify, parking, phrases, plan
+from workflows import journal, moments, notify, outcomes, parking, phrases, plan
 from workflows.journal import Held
 from workflows.models import Checkpoint
 from workflows.parking import Park
@@ -132,6 +133,12 @@ def fall_asleep(held: Held, step: plan.Step, seconds: float, words: str) -> None
         points.reached("sleep.written")
 
 
+def delay_of(retries: plan.Retries | None, tries: int) -> float | None:
+    """Return the seconds before the next try, its jitter drawn; None where none is."""
+    jitter = random.uniform(0, retries.jitter) if retries else 0.0  # noqa: S311
+    return outcomes.retry_delay(retries, tries, jitter=jitter)
+
+
 def sleep_on_it(
     held: Held, step: plan.Step, ended: journal.Ended, delay: float
 ) -> None:
@@ -153,6 +160,45 @@ def sleep_on_it(
             instruction=ended.instruction,
             error=ended.error,
         )
+
+
+def rest(held: Held, ended: journal.Ended, delay: float) -> None:
+    """Record an iteration and put the due time of the next on the row, in one.
+
+    A run that is asked to cancel does not park; its holder sees that in what it holds.
+    """
+    with locked(held.thread):
+        if not journal.record(held, ended):
+            raise Fenced
+        key = done_event(held.id, held.position, held.iteration)
+        parking.park(held, Park("time", key, seconds=delay))
+        points.reached("rest.written")
+
+
+def wait_outside(
+    held: Held, step: plan.WaitForEvent | plan.RunWorkflow, wait: Park, words: str
+) -> None:
+    """Say what the run waits for, and park it: part of the caller's transaction.
+
+    Where it waits already and was woken for nothing, it parks again without a word.
+    """
+    with locked(held.thread) as thread:
+        taken, until = parking.park(held, wait)
+        if not taken:
+            raise Fenced
+        if held.step_state is not None:
+            return
+        entry = instruct(thread, step.name, words)
+        parking.open_step(
+            held,
+            name=step.name,
+            kind=step.kind,
+            state=Checkpoint.State.WAITING,
+            instruction=words,
+            entry=entry,
+            result={"until": moments.stamp(until)} if until else None,
+        )
+        points.reached("wait.written")
 
 
 def again(

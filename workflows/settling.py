@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from uuid import UUID
 
 from django.db.models import F, Q
 from django.db.models.functions import Now
 
-from threads import db, gates
+from threads import db, gates, post
 from threads.liveness import ORPHANED
 from threads.locking import SYSTEM, LockedThread
 from threads.models import Entry
-from workflows import phrases, seats, selectors
+from workflows import notify, phrases, seats, selectors
 from workflows.journal import Held
 from workflows.models import Attempt, Checkpoint, Run, RunThread
 
@@ -37,6 +38,7 @@ def settle(
             holder=None,
             held_until=None,
             due_at=None,
+            deadline_at=None,
             ready_at=None,
             deferred="",
             finished_at=Now(),
@@ -60,8 +62,53 @@ def settle(
         ended_at=Now(), ended=Attempt.Ended.SETTLED
     )
     seats.hand_over(run)
+    wake_waiting(run.pk)
     thread.append(words)
     return True
+
+
+def fail(thread: LockedThread, run: Run, failure: dict[str, str], *, guard: Q) -> bool:
+    """Settle a run as failed and tell the members its workflow names."""
+    words = phrases.FAILED.format(**failure)
+    settled = settle(
+        thread, run, state=Run.State.FAILED, guard=guard, failure=failure, words=words
+    )
+    if settled:
+        notify.failed(run, failure)
+    return settled
+
+
+def stop(thread: LockedThread, run: Run, *, guard: Q) -> bool:
+    """Settle a run that is to stop: cancelled, or failed where its deadline passed."""
+    if run.overdue:
+        step = selectors.step_at(run.plan_id, run.position)
+        name = step.name if step else ""
+        failure = {"step": name, "reason": run.cancel_words.partition("\n")[2]}
+        return fail(thread, run, failure, guard=guard)
+    who, _, reason = run.cancel_words.partition("\n")
+    words = (
+        phrases.CANCELLED_BECAUSE.format(who=who, reason=reason)
+        if reason
+        else phrases.CANCELLED.format(who=who or "System")
+    )
+    return settle(thread, run, state=Run.State.CANCELLED, guard=guard, words=words)
+
+
+# Single-row writes that need no thread: who was woken sees the end when it is claimed.
+WAKE_WAITING = """
+UPDATE workflows_run r
+   SET state = 'pending', ready_at = statement_timestamp(), due_at = NULL
+  FROM workflows_runthread w
+ WHERE w.await_run = %(run)s AND w.awaiting AND w.await_kind = 'run'
+   AND r.id = w.run_id AND r.state = 'waiting'
+RETURNING r.id, r.pool
+"""
+
+
+def wake_waiting(run: UUID) -> None:
+    """Let the runs go on that wait for the end of this one, in its settling write."""
+    for waiting, pool in db.fetch(WAKE_WAITING, {"run": run}):
+        post.post_ticket("workflows.advance", pool, waiting, queue=pool)
 
 
 # One statement, one commit, for a run that has nothing to let go of but its claim; any
@@ -74,10 +121,11 @@ WITH thread AS MATERIALIZED (
 ), settled AS (
     UPDATE workflows_run r
        SET state = 'completed', holder = NULL, held_until = NULL, due_at = NULL,
-           ready_at = NULL, deferred = '', failure = NULL,
+           deadline_at = NULL, ready_at = NULL, deferred = '', failure = NULL,
            finished_at = statement_timestamp()
       FROM thread
      WHERE r.id = %(run)s AND r.state = 'running' AND r.cancel_asked_at IS NULL
+       AND NOT r.awaited
        AND r.holder = %(holder)s AND r.attempts = %(attempts)s
        AND NOT EXISTS (SELECT 1 FROM workflows_seat s WHERE s.run_id = r.id)
        AND NOT EXISTS (SELECT 1 FROM workflows_runthread w

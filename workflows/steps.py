@@ -17,7 +17,7 @@ from pydantic import (
 
 from workflows import templating
 from workflows.durations import Duration, Span, read_duration, read_moment
-from workflows.words import EnvName, EnvText, Filled, Glob, Handle, Name
+from workflows.words import EnvName, EnvText, Filled, Glob, Handle, Name, Slug
 
 TEMPLATED = (
     "command",
@@ -29,6 +29,7 @@ TEMPLATED = (
     "until",
     "event",
     "key",
+    "payload",
 )
 
 
@@ -40,6 +41,21 @@ class Retries(Plain):
     limit: Annotated[int, Field(ge=0, le=100)]
     delay: Duration = 0
     backoff: Annotated[float, Field(ge=1, le=100, allow_inf_nan=False)] = 1.0
+    jitter: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] = 0.0
+
+
+class Repeat(Plain):
+    """Run a step again: so many times, or until it ends in one way."""
+
+    times: Annotated[int, Field(ge=1, le=10_000)] | None = None
+    until: Literal["success", "failure"] | None = None
+    delay: Duration = 0
+
+    @model_validator(mode="after")
+    def _ends(self) -> Self:
+        if self.times is None and self.until is None:
+            raise ValueError("needs times, or until: success or failure")
+        return self
 
 
 class Common(Plain):
@@ -54,6 +70,7 @@ class Common(Plain):
 class Worked(Common):
     """A step that a bot works on, in the run's workspace."""
 
+    repeat: Repeat | None = None
     source: Filled | None = None
     network: bool = False
     env: dict[EnvName, EnvText] = {}
@@ -135,10 +152,27 @@ class Call(Common):
     kind: Literal["call"]
     function: Filled
     args: dict[str, object] = {}
+    repeat: Repeat | None = None
+
+
+class WaitForEvent(Common):
+    kind: Literal["wait_for_event"]
+    event: Annotated[Filled, Field(max_length=200)]
+    key: Filled | None = None
+    on_timeout: Literal["fail", "continue"] = "fail"
+
+
+class RunWorkflow(Common):
+    """A step that starts a run of another workflow and waits for its end."""
+
+    kind: Literal["run_workflow"]
+    workflow: Slug
+    payload: dict[str, object] = {}
 
 
 Step = Annotated[
-    RunCommand | DispatchTask | Sleep | HumanGate | Call, Discriminator("kind")
+    RunCommand | DispatchTask | Sleep | HumanGate | Call | WaitForEvent | RunWorkflow,
+    Discriminator("kind"),
 ]
 MODELS: dict[str, type[Common]] = {
     get_args(model.model_fields["kind"].annotation)[0]: model
@@ -160,6 +194,11 @@ class Unknown:
 def timeout_seconds(step: Step) -> float | None:
     """Return the seconds that one try of the step may take."""
     return step.timeout
+
+
+def repeat_of(step: Step) -> Repeat | None:
+    """Return how a step repeats; None for one that does not, or cannot."""
+    return getattr(step, "repeat", None)
 
 
 def template_fields(step: Step) -> dict[str, object]:

@@ -204,26 +204,22 @@ def settle(held: Held, past: list[outcomes.Past]) -> None:
     with locked(held.thread) as thread:
         run = Run.objects.select_related("workflow", "workflow__house").get(pk=held.id)
         if run.cancel_asked_at is not None:
-            seams.cancel_settled(thread, run, guard=held.fence())
-            return
-        settled = settling.settle(
-            thread,
-            run,
-            state=Run.State.FAILED if failure else Run.State.COMPLETED,
-            guard=held.fence(),
-            failure=failure,
-            words=words,
-        )
-        if settled and failure:
-            notify.failed(run, failure)
+            settling.stop(thread, run, guard=held.fence())
+        elif failure:
+            settling.fail(thread, run, failure, guard=held.fence())
+        else:
+            completed = Run.State.COMPLETED
+            settling.settle(
+                thread, run, state=completed, guard=held.fence(), words=words
+            )
     points.reached("advance.settled")
 
 
 def settle_cancelled(held: Held) -> None:
     asked = held.fence() & Q(cancel_asked_at__isnull=False)
     with locked(held.thread) as thread:
-        run = Run.objects.get(pk=held.id)
-        seams.cancel_settled(thread, run, guard=asked)
+        run = Run.objects.select_related("workflow", "workflow__house").get(pk=held.id)
+        settling.stop(thread, run, guard=asked)
 
 
 def refuse(held: Held, reason: str) -> None:
@@ -232,16 +228,7 @@ def refuse(held: Held, reason: str) -> None:
     failure = {"step": str(stored.get("name", held.position)), "reason": reason}
     with locked(held.thread) as thread:
         run = Run.objects.select_related("workflow", "workflow__house").get(pk=held.id)
-        settled = settling.settle(
-            thread,
-            run,
-            state=Run.State.FAILED,
-            guard=held.fence(),
-            failure=failure,
-            words=phrases.FAILED.format(**failure),
-        )
-        if settled:
-            notify.failed(run, failure)
+        settling.fail(thread, run, failure, guard=held.fence())
 
 
 def defer(held: Held, step: plan.Unknown) -> None:

@@ -59,6 +59,9 @@ class Workflow(models.Model):
     )
     limit = models.IntegerField(null=True, blank=True)
     max_attempts = models.IntegerField(default=5)
+    deadline = models.FloatField(
+        null=True, blank=True, help_text="Seconds that a run may take from its start."
+    )
     notify = models.JSONField(default=list, blank=True)
     paused = models.BooleanField(default=False)
     paused_reason = models.CharField(max_length=200, blank=True, default="")

@@ -70,6 +70,14 @@ class Run(models.Model):
     due_at = models.DateTimeField(null=True)
     cancel_asked_at = models.DateTimeField(null=True)
     cancel_words = models.CharField(max_length=500, default="")
+    # A run past its deadline is stopped as a cancelled one is, and ends failed.
+    deadline_at = models.DateTimeField(null=True)
+    overdue = models.BooleanField(default=False)
+    # A trigger keeps a paused run from being ready, whoever makes it pending.
+    paused_at = models.DateTimeField(null=True)
+    paused_words = models.CharField(max_length=500, default="")
+    # Another run waits for the end of this one; the settling write then wakes it.
+    awaited = models.BooleanField(default=False)
     deferred = models.CharField(max_length=200, default="")
     failure = models.JSONField(null=True)
     started_by = models.ForeignKey(
@@ -167,6 +175,18 @@ class Run(models.Model):
                 fields=["house", "-created_at"],
                 name="run_failed",
                 condition=Q(state="failed"),
+            ),
+            # For the conductor: who has outlived its deadline.
+            models.Index(
+                fields=["namespace", "deadline_at"],
+                name="run_deadline",
+                condition=Q(deadline_at__isnull=False),
+            ),
+            # For a run's page and document: the runs its steps have started.
+            models.Index(
+                fields=["parent"],
+                name="run_children",
+                condition=Q(parent__isnull=False),
             ),
             # For selectors.retries(): what was started to retry a run.
             models.Index(

@@ -34,6 +34,8 @@ class Checkpoint(models.Model):
     entry = models.IntegerField(null=True)
     result = models.JSONField(null=True)
     error = models.TextField(default="")
+    # How a person ended the step, and why: state, result, by, reason, at.
+    by_hand = models.JSONField(null=True)
     started_at = models.DateTimeField(db_default=Now())
     finished_at = models.DateTimeField(null=True)
 
@@ -86,6 +88,7 @@ class RunThread(models.Model):
         GATE = "gate"
         EVENT = "event"
         TIME = "time"
+        RUN = "run"
 
     run = models.OneToOneField(Run, models.PROTECT, primary_key=True, related_name="+")
     thread = models.OneToOneField(Thread, models.PROTECT, related_name="+")
@@ -100,6 +103,9 @@ class RunThread(models.Model):
     await_gate = models.ForeignKey(
         Gate, models.PROTECT, null=True, related_name="+", db_index=False
     )
+    await_run = models.UUIDField(null=True)
+    event_name = models.CharField(max_length=200, default="", blank=True)
+    event_key = models.CharField(max_length=200, default="", blank=True)
     queue = models.CharField(max_length=32, default="steps")
     await_started_at = models.DateTimeField(null=True)
     awaiting = models.BooleanField(default=False)
@@ -120,6 +126,18 @@ class RunThread(models.Model):
                 fields=["await_started_at"],
                 name="wait_open",
                 condition=Q(awaiting=True),
+            ),
+            # For events.emit_event(): who waits for an event of this name.
+            models.Index(
+                fields=["event_name"],
+                name="wait_event",
+                condition=Q(awaiting=True, await_kind="event"),
+            ),
+            # For settling.wake_waiting(): who waits for the end of a run.
+            models.Index(
+                fields=["await_run"],
+                name="wait_run",
+                condition=Q(awaiting=True, await_kind="run"),
             ),
         ]
 

@@ -26,6 +26,8 @@ class Event(models.Model):
             ),
         ]
         indexes = [
+            # For events.found(): what was emitted by this name after a moment.
+            models.Index(fields=["house", "name", "id"], name="event_by_name"),
             # For a run's page: the events of its steps (their key is the run's id).
             models.Index(
                 fields=["key"],
