@@ -21,7 +21,7 @@ from workflows.models import Plan, Run, Workflow
 
 FIELDS = (
     "name", "schedule", "timezone", "missed", "overlap", "limit", "max_attempts",
-    "notify",
+    "deadline", "notify",
 )  # fmt: skip
 
 
@@ -72,6 +72,7 @@ def columns(house: House, recipe: plan.Recipe) -> dict[str, Any]:
         "overlap": recipe.overlap or "",
         "limit": recipe.limit,
         "max_attempts": recipe.max_attempts,
+        "deadline": recipe.deadline,
         "notify": list(recipe.notify),
         "steps": steps,
         "plan": keep_plan(steps),

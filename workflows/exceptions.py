@@ -50,6 +50,12 @@ class BadPayload(WorkflowError):
     code = "bad_payload"
 
 
+class BadEvent(WorkflowError):
+    """The event cannot be kept."""
+
+    code = "bad_event"
+
+
 class BadWorkflow(WorkflowError):
     """The workflow cannot be kept as it is written."""
 

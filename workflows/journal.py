@@ -21,7 +21,7 @@ from django.db.models.functions import Now
 from threads import db
 from threads.locking import SYSTEM, Author
 from threads.models import Entry
-from workflows.models import Checkpoint, Run
+from workflows.models import Run
 
 
 @dataclass

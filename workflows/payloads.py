@@ -35,3 +35,8 @@ def checked_key(key: str) -> None:
         raise BadPayload(str(error)) from None
     if len(key) > KEY_LIMIT:
         raise BadPayload(f"key: longer than {KEY_LIMIT} characters")
+
+
+def loaded(kept: Any) -> Any:
+    """Return JSON that a raw cursor of Django's hands over as text."""
+    return json.loads(kept) if isinstance(kept, str) else kept

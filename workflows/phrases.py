@@ -23,6 +23,21 @@ RETURNED = "{function} returned {result}"
 SKIPPED = "Skipped {step}: {why}."
 NOT_SENT = "{step} could not begin: {reason}"
 TRY_AGAIN = "Trying {step} again in {delay} (try {number} of {limit}): {reason}"
+WAITING_FOR_EVENT = "Waiting for the event {event}."
+EVENT_CAME = "The event {event} came with {payload}"
+NO_EVENT = "the event {event} did not come within {limit}"
+RUNNING_WORKFLOW = "Running {workflow} in run {run}."
+RUN_ENDED = {
+    "completed": "Run {run} completed.",
+    "failed": "run {run} failed at {step}: {reason}",
+    "cancelled": "run {run} was cancelled",
+}
+RUN_TOO_LONG = "run {run} took longer than {limit}"
+NO_WORKFLOW = "there is no workflow called “{slug}” here"
+TOO_DEEP = "runs may start each other {most} deep and no deeper"
+WAITS_FOR_ITSELF = "run {run} itself waits for this one to end"
+BY_RUN = "{workflow}, run {run}"
+CANCELLED_WITH = "run {run}, which started it, was stopped"
 
 COMPLETED = "Completed."
 FAILED = "Failed at {step}: {reason}"
@@ -34,6 +49,8 @@ CANCEL_ASKED_BECAUSE = (
 )
 REPLACED = "run {run} takes its place"
 WORKER_DIED = "the worker died {count} times at this step"
+RUN_DEADLINE = "the run took longer than {limit}"
+RUN_OVERDUE = "The run has taken longer than {limit}; what runs now is being stopped."
 UNKNOWN_KIND = "no worker here knows the step kind “{kind}” yet"
 PAUSED = "the workflow is paused"
 

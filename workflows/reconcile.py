@@ -13,7 +13,7 @@ from threads import services as thread_services
 from threads.liveness import ORPHANED
 from threads.locking import locked
 from threads.models import Gate, Turn
-from workflows import cancelling, seams, settling
+from workflows import cancelling, events, seams, settling
 from workflows.models import Run, RunThread
 
 PATIENCE = 2.0  # seconds a ready row may stay unclaimed before it gets another ticket
@@ -28,6 +28,8 @@ def look(run_id: UUID) -> bool:
     run = Run.objects.filter(pk=run_id).first()
     if run is None or run.state in Run.SETTLED:
         return False
+    if run.deadline_at is not None and cancelling.overdue_run(run_id):
+        return True
     match run.state:
         case Run.State.RUNNING:
             return reclaim(run_id)
@@ -80,7 +82,29 @@ def mend_wait(run_id: UUID) -> bool:
         return mend_turn(wait, wait.await_turn_id)
     if wait.await_gate_id is not None and wait.await_kind == RunThread.Kind.GATE:
         return mend_gate(wait, wait.await_gate_id)
-    return False
+    return mend_outside(wait)
+
+
+def mend_outside(wait: RunThread) -> bool:
+    """Wake a run whose event has come, whose run has ended or whose time is up."""
+    if wait.await_kind == RunThread.Kind.RUN:
+        return mend_run(wait)
+    run = Run.objects.get(pk=wait.run_id)
+    name, key = wait.event_name, wait.event_key
+    if events.found(house=run.house_id, run=run.pk, name=name, key=key):
+        return settling.wake(run.pk)
+    return wake(run.pk)
+
+
+def mend_run(wait: RunThread) -> bool:
+    child = Run.objects.active().filter(pk=str(wait.await_run)).first()
+    if child is None:
+        return settling.wake(wait.run_id)
+    parent = Run.objects.get(pk=wait.run_id)
+    if parent.cancel_asked_at is not None and child.cancel_asked_at is None:
+        cancelling.cancel_down(parent.pk)
+        return True
+    return look(child.pk) or wake(parent.pk)
 
 
 def mend_turn(wait: RunThread, turn_id: UUID) -> bool:

@@ -7,7 +7,6 @@ between "answered" and "moved".
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,6 +21,7 @@ from workflows import (
     journal,
     outcomes,
     parking,
+    payloads,
     phrases,
     plan,
     selectors,
@@ -30,28 +30,7 @@ from workflows import (
 )
 from workflows.models import Checkpoint, Run, RunThread
 from workflows.parking import Park
-from workflows.sending import (
-    Fenced,
-    again,
-    ask_people,
-    delay_of,
-    done_event,
-    fall_asleep,
-    send,
-    sleep_on_it,
-    step_key,
-)
-
-__all__ = [
-    "Fenced",
-    "ask_people",
-    "done_event",
-    "fall_asleep",
-    "finish",
-    "send",
-    "sleep_on_it",
-    "step_key",
-]
+from workflows.sending import again, delay_of, done_event
 
 
 @dataclass(frozen=True)
@@ -113,7 +92,7 @@ class Waited:
     iteration: int
     pool: str
     cancel_asked: bool
-    by_hand: dict[str, Any] | None
+    by_hand: dict[str, Any] | None  # how a person ended the step
 
     def step(self) -> plan.Step | plan.Unknown | None:
         return selectors.step_at(self.plan_id, self.position)
@@ -183,9 +162,10 @@ def finish(thread: LockedThread, wait: RunThread, back: Back) -> bool:
     row = db.fetch_one(UNPARK, {"run": wait.run_id, "key": wait.await_key})
     if row is None:
         return False
-    waited = Waited(*row[:-1], by_hand=json.loads(row[-1]) if row[-1] else None)
+    *facts, words = row
+    waited = Waited(*facts, by_hand=payloads.loaded(words))  # type: ignore[misc]
     if waited.by_hand is not None:
-        back = by_hand(waited.by_hand)
+        back = set_by_hand(waited.by_hand)
     if may_try_again(waited, back) and try_again(thread, waited, back):
         return True
     if not moved_on(waited, wait.await_key, back):
@@ -193,7 +173,9 @@ def finish(thread: LockedThread, wait: RunThread, back: Back) -> bool:
     points.reached("finish.written")
     if waited.cancel_asked:
         run = Run.objects.select_related("workflow").get(pk=waited.run)
-        settling.stop(thread, run, guard=Q(state__in=[Run.State.PENDING, Run.State.SLEEPING]))
+        settling.stop(
+            thread, run, guard=Q(state__in=[Run.State.PENDING, Run.State.SLEEPING])
+        )
     else:
         post.post_ticket(
             "workflows.advance", waited.pool, waited.run, queue=waited.pool
@@ -201,7 +183,7 @@ def finish(thread: LockedThread, wait: RunThread, back: Back) -> bool:
     return True
 
 
-def by_hand(words: Mapping[str, Any]) -> Back:
+def set_by_hand(words: Mapping[str, Any]) -> Back:
     """Return what a person set in the place of what came back."""
     return Back(words["state"], words["reason"], words["result"], final=True)
 

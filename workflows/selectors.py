@@ -85,7 +85,7 @@ def step_results(
     fields = "name", "iteration", "state", "result", "error"
     found: dict[str, list[tuple[int, str, Any, str]]] = {}
     for name, *end in rows.order_by("iteration").values_list(*fields):
-        found.setdefault(name, []).append(tuple(end))  # type: ignore[arg-type]
+        found.setdefault(name, []).append(tuple(end))
     return {name: result_of(ends) for name, ends in found.items()}
 
 

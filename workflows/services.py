@@ -45,6 +45,7 @@ class Start:
     by: Any = None
     who: str = ""
     retry_of: Run | None = None
+    parent: Run | None = None
     position: int = 0
     overlap: str = ""
     note: str = ""
@@ -102,6 +103,8 @@ def insert_run(
         trigger=start.trigger,
         key=key,
         max_attempts=workflow.max_attempts,
+        deadline=workflow.deadline,
+        parent=start.parent,
         started_by=start.by,
         retry_of=old,
         root=old.root if old else "",

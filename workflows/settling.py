@@ -94,6 +94,16 @@ def stop(thread: LockedThread, run: Run, *, guard: Q) -> bool:
     return settle(thread, run, state=Run.State.CANCELLED, guard=guard, words=words)
 
 
+def wake(run: UUID) -> bool:
+    """Make a waiting run ready, so that its next claim sees what it waited for."""
+    woken = Run.objects.filter(pk=run, state=Run.State.WAITING).update(
+        state=Run.State.PENDING, ready_at=Now(), due_at=None
+    )
+    if woken:
+        post.post_ticket("workflows.advance", "steps", run, queue="steps")
+    return bool(woken)
+
+
 # Single-row writes that need no thread: who was woken sees the end when it is claimed.
 WAKE_WAITING = """
 UPDATE workflows_run r

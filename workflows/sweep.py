@@ -21,8 +21,24 @@ SUSPECTS = f"""
 SELECT id FROM workflows_run WHERE namespace = %(namespace)s AND {ORPHANED}
 UNION
 SELECT id FROM workflows_run
- WHERE namespace = %(namespace)s AND state = 'sleeping'
+ WHERE namespace = %(namespace)s AND state IN ('sleeping', 'waiting')
    AND due_at < statement_timestamp()
+UNION
+SELECT id FROM workflows_run
+ WHERE namespace = %(namespace)s AND deadline_at < statement_timestamp()
+UNION
+SELECT w.run_id FROM workflows_runthread w JOIN workflows_run r ON r.id = w.run_id
+  JOIN workflows_run c ON c.id = w.await_run
+ WHERE w.awaiting AND w.await_kind = 'run' AND r.namespace = %(namespace)s
+   AND (c.state IN ('completed', 'failed', 'cancelled')
+        OR r.cancel_asked_at IS NOT NULL AND c.cancel_asked_at IS NULL)
+UNION
+SELECT w.run_id FROM workflows_runthread w JOIN workflows_run r ON r.id = w.run_id
+ WHERE w.awaiting AND w.await_kind = 'event' AND r.namespace = %(namespace)s
+   AND EXISTS (SELECT 1 FROM workflows_event e
+                WHERE e.house_id = r.house_id AND e.name = w.event_name
+                  AND w.event_key IN ('', e.key)
+                  AND e.emitted_at >= w.await_started_at)
 UNION
 SELECT w.run_id FROM workflows_runthread w JOIN workflows_run r ON r.id = w.run_id
   JOIN threads_turn t ON t.id = w.await_turn_id

@@ -128,7 +128,7 @@ def test_a_fault_nobody_foresaw_is_a_crash_and_bounded(house, monkeypatch):
     def broken(*args, **more):
         raise ZeroDivisionError
 
-    monkeypatch.setattr("workflows.seams.ask_people", broken)
+    monkeypatch.setattr("workflows.sending.ask_people", broken)
     flow = factories.workflow(house, factories.gate("ship"), max_attempts=2)
     run = hands.go_on(spawn_run(flow).run)
 

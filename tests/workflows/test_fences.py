@@ -9,7 +9,7 @@ from tests import drive, factories, hands
 from threads import liveness, services
 from threads.locking import locked
 from threads.models import Entry, Thread, Turn, TurnMessage
-from workflows import journal, parking, seams, settling
+from workflows import journal, parking, settling
 from workflows.engine import advance, claims
 from workflows.journal import Ended, Held, Line
 from workflows.models import Attempt, Checkpoint, Event, Run, RunThread
@@ -115,7 +115,7 @@ def test_a_zombie_cancels_nothing(zombie, run):
     before = everything()
 
     with locked(zombie.thread) as thread:
-        assert not seams.cancel_settled(thread, run, guard=zombie.fence())
+        assert not settling.stop(thread, run, guard=zombie.fence())
 
     assert everything() == before
 

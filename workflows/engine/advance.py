@@ -16,17 +16,15 @@ from threads.locking import locked
 from threads.runtime.insist import insist
 from workflows import (
     journal,
-    moments,
-    notify,
     outcomes,
     phrases,
     plan,
-    seams,
     selectors,
+    sending,
     settling,
     templating,
 )
-from workflows.engine import calls, claims, rendering
+from workflows.engine import calls, claims, rendering, waits
 from workflows.journal import Ended, Held, Line
 from workflows.models import Checkpoint, Run
 
@@ -68,28 +66,42 @@ def carry_safely(held: Held, *, end: float) -> None:
 
 def carry(held: Held, *, end: float) -> None:
     """Take one run from step to step; stop where it parks, settles or is fenced."""
-    past = selectors.past_steps(held.id, held.plan) if held.position else []
+    past = before(held)
     try:
-        while True:
-            if held.cancel_asked:
-                settle_cancelled(held)
-                return
-            step = selectors.step_at(held.plan, held.position)
-            if step is None:
-                settle(held, past)
-                return
+        while step := next_step(held, past):
             if not take(held, step, past):
                 return
             points.reached("advance.recorded")
             if time.monotonic() >= end:
                 journal.release(held)
                 return
-    except seams.Fenced:
+    except sending.Fenced:
         # Taken over, or asked to cancel in the moment it would have parked.
         logger.info("Run %s could not go on; nothing was written", held.id)
         settle_cancelled(held)
     except plan.Refused as error:
         refuse(held, str(error))
+
+
+def next_step(held: Held, past: list[outcomes.Past]) -> plan.Step | plan.Unknown | None:
+    """Return the step to take now; None where the run has been settled or let go."""
+    if held.cancel_asked:
+        settle_cancelled(held)
+        return None
+    step = selectors.step_at(held.plan, held.position)
+    if step is None:
+        settle(held, past)
+    elif held.paused:
+        journal.release(held)
+        return None
+    return step
+
+
+def before(held: Held) -> list[outcomes.Past]:
+    """Return the steps behind the run; one that repeats is not behind it yet."""
+    if not held.position:
+        return []
+    return selectors.past_steps(held.id, held.plan, before=held.position)
 
 
 def take(held: Held, step: plan.Step | plan.Unknown, past: list[outcomes.Past]) -> bool:
@@ -99,14 +111,17 @@ def take(held: Held, step: plan.Step | plan.Unknown, past: list[outcomes.Past]) 
         return False
     finished = held.step_state in Checkpoint.ENDED
     if finished:
-        raise seams.Fenced  # recorded, yet not moved: never run it again
+        raise sending.Fenced  # recorded, yet not moved: never run it again
     if held.step_state is None and not outcomes.should_run(step.when, past):
         return done(held, step, past, skipped(step, past))
     try:
         ended = begin(held, step)
     except (templating.Unresolved, rendering.BadSleep) as error:
         ended = not_sent(step, str(error))
-    return ended is not None and done(held, step, past, ended)
+    if ended is None:
+        points.reached("advance.parked")
+        return False
+    return done(held, step, past, ended)
 
 
 def begin(held: Held, step: plan.Step) -> Ended | None:
@@ -117,39 +132,19 @@ def begin(held: Held, step: plan.Step) -> Ended | None:
     see = rendering.scope(held, step)
     match step:
         case plan.RunCommand() | plan.DispatchTask():
-            seams.send(held, step, rendering.ask(held, step, see))
+            sending.send(held, step, rendering.ask(held, step, see))
         case plan.HumanGate():
             prompt = templating.render_text(step.prompt, see.resolve)
-            seams.ask_people(held, step, prompt)
+            sending.ask_people(held, step, prompt)
         case plan.Sleep():
-            return sleep(held, step, see)
+            return waits.sleep(held, step, see)
+        case plan.WaitForEvent():
+            return waits.wait_for_event(held, step, see)
+        case plan.RunWorkflow():
+            return waits.run_workflow(held, step, see)
         case plan.Call():
             return calls.begin(held, step, see)
-    points.reached("advance.parked")
     return None
-
-
-def sleep(held: Held, step: plan.Sleep, see: templating.Scope) -> Ended | None:
-    """Fall asleep, or record the sleep one has woken from."""
-    if held.step_state == Checkpoint.State.SLEEPING:
-        slept = Checkpoint.objects.get(
-            run=held.id, position=held.position, iteration=held.iteration
-        )
-        return Ended(step.name, step.kind, "completed", result=slept.result)
-    seconds, words = rendering.sleep_time(step, see)
-    if seconds > 0:
-        seams.fall_asleep(held, step, seconds, words)
-        points.reached("advance.parked")
-        return None
-    now = moments.stamp(rendering.database_now())
-    return Ended(
-        step.name,
-        step.kind,
-        "completed",
-        instruction=phrases.SLEEP_PAST,
-        result={"until": now},
-        lines=[rendering.instructed(step.name, phrases.SLEEP_PAST)],
-    )
 
 
 def skipped(step: plan.Step, past: list[outcomes.Past]) -> Ended:
@@ -166,26 +161,46 @@ def not_sent(step: plan.Step, reason: str) -> Ended:
 
 
 def done(held: Held, step: plan.Step, past: list[outcomes.Past], ended: Ended) -> bool:
-    """Record how the step ended, or the due time of its next try."""
-    stops = ended.state == "failed" and step.on_error == "stop"
-    if ended.state == "failed" and not ended.final and try_again(held, step, ended):
+    """Record how the step ended, or the due time of its next try or iteration."""
+    failed = ended.state == "failed"
+    if failed and not ended.final and try_again(held, step, ended):
         return False
-    if not journal.record(held, replace(ended, stops=stops)):
-        raise seams.Fenced
+    repeat = plan.repeat_of(step)
+    if not ended.final and outcomes.repeats(repeat, held.iteration, ended.state):
+        return repeat_it(
+            held, replace(ended, again=True), repeat.delay if repeat else 0
+        )
+    state, reason = ended.state, ended.error
+    if repeat is not None and held.iteration > 1:
+        before = selectors.iterations(held.id, held.position)
+        state, reason = outcomes.repeated(repeat, [*before, (state, reason)])
+    stops = state == "failed" and step.on_error == "stop"
+    if not journal.record(held, replace(ended, stops=stops, reason=reason)):
+        raise sending.Fenced
     past.append(
-        outcomes.Past(step.name, ended.state, step.on_error, reason=ended.error)  # type: ignore[arg-type]
+        outcomes.Past(step.name, state, step.on_error, reason=reason)  # type: ignore[arg-type]
     )
     return True
 
 
+def repeat_it(held: Held, ended: Ended, delay: float) -> bool:
+    """Record an iteration; True where the next begins in place."""
+    if delay > 0:
+        sending.rest(held, ended, delay)
+        return held.cancel_asked  # it did not park then
+    if not journal.record(held, ended):
+        raise sending.Fenced
+    return True
+
+
 def try_again(held: Held, step: plan.Step, ended: Ended) -> bool:
-    """Put the next try of a call on the row; False where none is left or wanted."""
-    delay = outcomes.retry_delay(step.retries, held.step_tries)
-    if delay is None or not isinstance(step, plan.Call):
+    """Put the next try of a step on the row; False where none is left or wanted."""
+    delay = sending.delay_of(step.retries, held.step_tries)
+    if delay is None or isinstance(step, plan.HumanGate):
         return False
     try:
-        seams.sleep_on_it(held, step, ended, delay)
-    except seams.Fenced:
+        sending.sleep_on_it(held, step, ended, delay)
+    except sending.Fenced:
         return False  # asked to cancel meanwhile: what happened is recorded
     return True
 

@@ -23,6 +23,8 @@ claimed AS (
        SET state = 'running', holder = %(holder)s, deferred = '',
            held_until = statement_timestamp() + make_interval(secs => %(lease)s),
            attempts = greatest(r.attempts, 1),
+           deadline_at = CASE WHEN r.started_at IS NOT NULL THEN r.deadline_at ELSE
+               statement_timestamp() + make_interval(secs => r.deadline) END,
            started_at = COALESCE(r.started_at, statement_timestamp())
       FROM picked WHERE r.id = picked.id AND r.state = 'pending'
  RETURNING r.*

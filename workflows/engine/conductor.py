@@ -25,7 +25,7 @@ from django.db import (
 from threads import db, gates, liveness, points, post, services
 from threads.liveness import ORPHANED
 from threads.runtime import jobs
-from workflows import reconcile, slots, sweep
+from workflows import cancelling, reconcile, slots, sweep
 
 logger = logging.getLogger(__name__)
 
@@ -36,10 +36,10 @@ WAKE = """
 UPDATE workflows_run SET state = 'pending', ready_at = statement_timestamp(),
        due_at = NULL
  WHERE id IN (SELECT id FROM workflows_run
-               WHERE namespace = %(namespace)s AND state = 'sleeping'
+               WHERE namespace = %(namespace)s AND state IN ('sleeping', 'waiting')
                  AND due_at <= statement_timestamp()
                ORDER BY due_at LIMIT %(batch)s FOR UPDATE SKIP LOCKED)
-   AND state = 'sleeping'
+   AND state IN ('sleeping', 'waiting')
 RETURNING id, pool
 """
 DUE = {
@@ -53,6 +53,8 @@ NEXT = """
 SELECT extract(epoch FROM least(
     (SELECT min(due_at) FROM workflows_run
       WHERE namespace = %(namespace)s AND due_at > {began}),
+    (SELECT min(deadline_at) FROM workflows_run
+      WHERE namespace = %(namespace)s AND deadline_at > {began}),
     (SELECT min(due_at) FROM threads_gate
       WHERE namespace = %(namespace)s AND due_at > {began}),
     (SELECT min(due_at) FROM threads_turn
@@ -93,6 +95,7 @@ class Conductor:
             self.wake_sleepers,
             self.close_gates,
             self.end_turns,
+            self.stop_overdue,
             self.fire_schedules,
             self.bury_the_dead,
             self.top_up,
@@ -144,6 +147,16 @@ class Conductor:
 
     def end_turns(self) -> None:
         self.each(services.overdue_turn, self.due("threads_turn"))
+
+    def stop_overdue(self) -> None:
+        """Stop the runs that have outlived their deadline."""
+        rows = db.fetch(
+            "SELECT id FROM workflows_run WHERE namespace = %(namespace)s"
+            " AND deadline_at <= statement_timestamp()"
+            " ORDER BY deadline_at LIMIT %(batch)s",
+            {"namespace": settings.NAMESPACE, "batch": BATCH},
+        )
+        self.each(cancelling.overdue_run, [row[0] for row in rows])
 
     def fire_schedules(self) -> None:
         rows = db.fetch(

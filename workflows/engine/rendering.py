@@ -14,8 +14,8 @@ from workflows import (
     moments,
     phrases,
     plan,
-    seams,
     selectors,
+    sending,
     templating,
 )
 from workflows.journal import Held, Line
@@ -49,7 +49,7 @@ def ask(
     held: Held, step: plan.RunCommand | plan.DispatchTask, see: templating.Scope
 ) -> dict[str, Any]:
     """Return what the bot is asked: the instruction and how to run it."""
-    key = seams.step_key(held.id, held.position, held.iteration)
+    key = sending.step_key(held.id, held.position, held.iteration)
     env = {
         name: templating.render_text(value, see.resolve)
         for name, value in step.env.items()

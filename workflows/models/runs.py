@@ -70,6 +70,7 @@ class Run(models.Model):
     due_at = models.DateTimeField(null=True)
     cancel_asked_at = models.DateTimeField(null=True)
     cancel_words = models.CharField(max_length=500, default="")
+    deadline = models.FloatField(null=True)  # seconds from its start
     # A run past its deadline is stopped as a cancelled one is, and ends failed.
     deadline_at = models.DateTimeField(null=True)
     overdue = models.BooleanField(default=False)
