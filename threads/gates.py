@@ -146,7 +146,7 @@ def close(
     if not closed:
         return False
     gate.refresh_from_db()
-    points.reached("decide.written")
+    points.written("decide")
     if gate.turn is not None:
         services.wake_turn(thread, gate.turn, again=outcome == Gate.Outcome.APPROVED)
     notices.gate_decided.send(sender=Gate, gate=gate, thread=thread)
@@ -180,6 +180,7 @@ def ask_whether(turn: Turn) -> None:
         )
         gate = open_gate(thread, question, number=number)
         Gate.objects.filter(pk=gate.pk).update(turn=turn)
+        points.written("ask")
 
 
 EXPIRED_AS = {
@@ -235,6 +236,7 @@ def speak(thread_id: UUID, *, person: Any, text: str, door: str = "thread") -> S
             said, author=person_author(person), kind=Entry.Kind.MESSAGE
         )
         steered = steer(thread_id, said)
+        points.written("speak")
         notices.entry_appended.send(
             sender=Entry, thread=thread, person=person, said=said, steered=steered
         )

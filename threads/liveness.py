@@ -17,7 +17,7 @@ from django.conf import settings
 from django.db import connection, models
 from psycopg.types.json import Jsonb
 
-from threads import db, hands
+from threads import db, hands, points
 from threads.models import Job, Turn
 
 logger = logging.getLogger(__name__)
@@ -215,6 +215,7 @@ class Here:
         with self.lock:
             if self.holder is None or self.process != os.getpid():
                 self.holder = Holder(role, root=root)
+                points.here.role = role
                 self.process = os.getpid()
                 self.holder.start()
             return self.holder

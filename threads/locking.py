@@ -15,7 +15,7 @@ from uuid import UUID
 
 from django.db import transaction
 
-from threads import db
+from threads import db, points
 from threads.exceptions import NotFound
 from threads.models import Bot, Entry, House, Thread
 from threads.text import clean
@@ -122,6 +122,7 @@ def locked(thread_id: UUID) -> Iterator[LockedThread]:
         thread = LockedThread(id=thread_id, house=row[0], last_number=row[1])
         yield thread
         thread.flush()
+        points.written("thread")
 
 
 def open_thread(

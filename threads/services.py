@@ -13,7 +13,7 @@ from django.db.models import F, Q
 from django.db.models.functions import Now
 from psycopg.types.json import Jsonb
 
-from threads import db, envelopes, locking, notices, phrases, post
+from threads import db, envelopes, locking, notices, phrases, points, post
 from threads.liveness import ORPHANED
 from threads.locking import LockedThread, bot_author, locked
 from threads.models import Bot, Entry, House, Job, Thread, Turn
@@ -69,6 +69,7 @@ def ask_for_turn(thread: LockedThread, *, bot: Bot, ask: Ask) -> tuple[Turn, boo
         kind=Entry.Kind.SIGNAL,
         data={"signal": phrases.STARTED},
     )
+    points.written("asked")
     post.post_ticket("threads.turn", turn.pool, turn.pk, queue=turn.pool)
     return turn, True
 
@@ -136,6 +137,7 @@ def settle_in(thread: LockedThread, turn: Turn, ending: Ending, *, guard: Q) -> 
     signal = SIGNALS[ending.state]
     body = f"{signal}: {ending.reason}" if ending.reason else signal
     thread.append(body, author=author, kind=Entry.Kind.SIGNAL, data={"signal": signal})
+    points.written("turn")
     notices.turn_settled.send(sender=Turn, turn=turn, thread=thread)
     return True
 
@@ -167,6 +169,7 @@ def release_turn(turn: Turn, *, seconds: float = 0, fault: str = "") -> bool:
         )
         if released and fault:
             Turn.objects.filter(pk=turn.pk).update(**changes)
+        points.written("back")
         if released and not seconds:
             post.post_ticket("threads.turn", turn.pool, turn.pk, queue=turn.pool)
     return bool(released)
@@ -185,6 +188,7 @@ def reclaim_turn(turn_id: UUID) -> bool:
     )
     if taken is None:
         return False
+    points.reached("turn.reclaimed")
     turn = Turn.objects.select_related("bot").get(pk=turn_id)
     pending = Q(state=Turn.State.PENDING)
     if turn.cancel_asked_at is not None:
@@ -219,6 +223,7 @@ def wake_turn(thread: LockedThread, turn: Turn, *, again: bool) -> None:
         ready_at=Now(),
         spec={**turn.spec, "again": turn.attempts + 1},
     )
+    points.written("woken")
     post.post_ticket("threads.turn", turn.pool, turn.pk, queue=turn.pool)
 
 
@@ -255,6 +260,7 @@ def log_message(turn: Turn, *, kind: str, body: Any) -> int | None:
                     "body": Jsonb(body),
                 },
             )
+            points.written("log")
             return row[0] if row else None
 
 
@@ -277,5 +283,6 @@ def post_job(
         Job.objects.bulk_create([job], ignore_conflicts=bool(once))
         if once and not Job.objects.filter(pk=job.pk).exists():
             return None
+        points.written("posted")
         post.post_ticket("threads.job", job.pk, queue="jobs")
     return job.pk

@@ -12,8 +12,8 @@ from django.db.models import Q
 from django.db.models.functions import Now
 
 from threads import phrases as thread_phrases
+from threads import points, text
 from threads import services as thread_services
-from threads import text
 from threads.locking import LockedThread, locked, person_author
 from threads.models import Turn
 from workflows import phrases, settling, why
@@ -42,6 +42,7 @@ def cancel_run(run_id: UUID, *, by: Any = None, who: str = "", reason: str = "")
         if asked and not settle_idle(thread, run):
             words = phrases.CANCEL_ASKED_BECAUSE if clean else phrases.CANCEL_ASKED
             thread.append(words.format(who=name, reason=clean))
+        points.written("cancel")
         run.refresh_from_db()
         return run
 
@@ -73,6 +74,7 @@ def cancel_down(parent: UUID) -> None:
     Each in a transaction of its own, after the parent's: whoever settles a child holds
     its thread and then writes the parent's row.
     """
+    points.reached("cancel.descending")
     wait = RunThread.objects.filter(run=parent, awaiting=True).first()
     child = own_child(wait) if wait else None
     if wait is None or wait.await_kind != RunThread.Kind.RUN:
@@ -114,4 +116,5 @@ def overdue_run(run_id: UUID) -> bool:
         transaction.on_commit(partial(cancel_down, run_id))
         if not settle_idle(thread, run):
             thread.append(phrases.RUN_OVERDUE.format(limit=limit))
+        points.written("overdue")
         return True

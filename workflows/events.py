@@ -12,7 +12,7 @@ from uuid import UUID
 
 from django.db import transaction
 
-from threads import db, post, text
+from threads import db, points, post, text
 from threads.models import House
 from workflows import payloads
 from workflows.exceptions import BadEvent
@@ -74,6 +74,7 @@ def emit_event(
         event.save(force_insert=True)
         facts = {"house": house.pk, "name": name, "key": key}
         woken = db.fetch(WAKE, facts)
+        points.written("emit")
         for run, pool in woken:
             post.post_ticket("workflows.advance", pool, run, queue=pool)
     event.refresh_from_db()

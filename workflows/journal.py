@@ -18,7 +18,7 @@ from django.conf import settings
 from django.db.models import Q
 from django.db.models.functions import Now
 
-from threads import db
+from threads import db, points
 from threads.locking import SYSTEM, Author
 from threads.models import Entry
 from workflows.models import Run
@@ -212,13 +212,13 @@ def record(held: Held, ended: Ended) -> bool:
 
 def release(held: Held, *, needs: str = "", reason: str = "") -> bool:
     """Hand a run back: its slice is spent, or this code does not know its next step."""
-    return bool(
-        Run.objects.filter(held.fence(), pk=held.id).update(
-            state=Run.State.PENDING,
-            holder=None,
-            held_until=None,
-            ready_at=Now(),
-            needs=needs,
-            deferred=reason,
-        )
+    released = Run.objects.filter(held.fence(), pk=held.id).update(
+        state=Run.State.PENDING,
+        holder=None,
+        held_until=None,
+        ready_at=Now(),
+        needs=needs,
+        deferred=reason,
     )
+    points.reached("release.committed")
+    return bool(released)

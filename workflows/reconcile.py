@@ -50,13 +50,13 @@ def reclaim(run_id: UUID) -> bool:
         run = Run.objects.select_related("workflow", "workflow__house").get(pk=run_id)
         if run.state != Run.State.RUNNING or not settling.reclaim(thread, run):
             return False
+        points.written("reclaim")
         pending = Q(state=Run.State.PENDING)
         if run.cancel_asked_at is not None:
             return settling.stop(thread, run, guard=pending)
         failure = settling.died_too_often(run)
         if failure is not None:
             return settling.fail(thread, run, failure, guard=pending)
-        points.reached("reclaim.written")
         post.post_ticket("workflows.advance", run.pool, run.pk, queue=run.pool)
         return True
 
@@ -69,6 +69,7 @@ def wake(run_id: UUID) -> bool:
         due_at__lte=Now(),
     ).update(state=Run.State.PENDING, ready_at=Now(), due_at=None)
     if woken:
+        points.reached("wake.committed")
         post.post_ticket("workflows.advance", "steps", run_id, queue="steps")
     return bool(woken)
 

@@ -170,7 +170,7 @@ def finish(thread: LockedThread, wait: RunThread, back: Back) -> bool:
         return True
     if not moved_on(waited, wait.await_key, back):
         return False
-    points.reached("finish.written")
+    points.written("finish")
     if waited.cancel_asked:
         run = Run.objects.select_related("workflow").get(pk=waited.run)
         settling.stop(
@@ -257,6 +257,7 @@ def try_again(thread: LockedThread, waited: Waited, back: Back) -> bool:
         state=Checkpoint.State.SLEEPING, tries=row.tries + 1, error=back.reason
     )
     again(thread, step, delay=delay, number=row.tries + 1, reason=back.reason)
+    points.written("again")
     return True
 
 

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from django.db.models.functions import Now
 
-from threads import post
+from threads import points, post
 from workflows.models import Run, Seat, Workflow
 from workflows.models.runs import RunQuerySet
 
@@ -94,6 +94,7 @@ def seat_next(workflow: Workflow, number: int) -> bool:
     if not Seat.objects.filter(name=mine.name, number=number, run=run).exists():
         return True  # a start sat down first
     Run.objects.filter(pk=run.pk).update(ready_at=Now(), deferred="")
+    points.written("seat")
     post.post_ticket("workflows.advance", run.pool, run.pk, queue=run.pool)
     return True
 

@@ -68,7 +68,7 @@ def send(
             instruction=ask["instruction"],
             entry=entry,
         )
-        points.reached("send.written")
+        points.written("send")
 
 
 def instruct(thread: LockedThread, step: str, words: str) -> int:
@@ -110,7 +110,7 @@ def ask_people(held: Held, step: plan.HumanGate, prompt: str) -> None:
             entry=entry,
         )
         notify.waiting(held.id, prompt)
-        points.reached("gate.written")
+        points.written("gate")
 
 
 def fall_asleep(held: Held, step: plan.Step, seconds: float, words: str) -> None:
@@ -130,7 +130,7 @@ def fall_asleep(held: Held, step: plan.Step, seconds: float, words: str) -> None
             entry=entry,
             result={"until": moments.stamp(until)},
         )
-        points.reached("sleep.written")
+        points.written("sleep")
 
 
 def delay_of(retries: plan.Retries | None, tries: int) -> float | None:
@@ -160,6 +160,7 @@ def sleep_on_it(
             instruction=ended.instruction,
             error=ended.error,
         )
+        points.written("again")
 
 
 def rest(held: Held, ended: journal.Ended, delay: float) -> None:
@@ -172,7 +173,7 @@ def rest(held: Held, ended: journal.Ended, delay: float) -> None:
             raise Fenced
         key = done_event(held.id, held.position, held.iteration)
         parking.park(held, Park("time", key, seconds=delay))
-        points.reached("rest.written")
+        points.written("rest")
 
 
 def wait_outside(
@@ -198,7 +199,7 @@ def wait_outside(
             entry=entry,
             result={"until": moments.stamp(until)} if until else None,
         )
-        points.reached("wait.written")
+        points.written("wait")
 
 
 def again(

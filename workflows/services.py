@@ -193,6 +193,7 @@ def hand_back(workflow: Workflow, standing: Standing, key: str) -> Spawned | Non
         if key:
             mine = RunKey(workflow=workflow, key=key, run=holder)
             RunKey.objects.bulk_create([mine], ignore_conflicts=True)
+        points.written("join")
         return Spawned(holder, new=False, joined=True)
 
 
@@ -208,7 +209,7 @@ def open_run_thread(run: Run, workflow: Workflow, start: Start) -> None:
     RunThread.objects.create(run=run, thread=thread, worker_bot=workflow.bot)
     if start.retry_of is not None:
         keep_steps(run, start)
-    points.reached("spawn.written")
+    points.written("spawn")
     if run.ready_at is not None:
         post.post_ticket("workflows.advance", run.pool, run.pk, queue=run.pool)
 

@@ -8,7 +8,7 @@ from uuid import UUID
 from django.db.models import F, Q
 from django.db.models.functions import Now
 
-from threads import db, gates, post
+from threads import db, gates, points, post
 from threads.liveness import ORPHANED
 from threads.locking import SYSTEM, LockedThread
 from threads.models import Entry
@@ -62,8 +62,9 @@ def settle(
         ended_at=Now(), ended=Attempt.Ended.SETTLED
     )
     seats.hand_over(run)
-    wake_waiting(run.pk)
     thread.append(words)
+    points.written("settle")
+    wake_waiting(run.pk)
     return True
 
 

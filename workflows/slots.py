@@ -10,7 +10,7 @@ from django.db import transaction
 from django.db.models.functions import Now
 
 from threads import phrases as thread_phrases
-from threads import text
+from threads import points, text
 from workflows import phrases, schedules, why
 from workflows.models import Run, Slot, Workflow
 from workflows.services import Spawned, Start, spawn_run
@@ -42,6 +42,7 @@ def fire_due(workflow_id: UUID) -> Run | None:
         Workflow.objects.filter(pk=workflow.pk).update(
             next_slot_at=schedules.next_after(schedule, now)
         )
+        points.written("slot")
         return run
 
 

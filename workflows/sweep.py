@@ -8,7 +8,7 @@ from uuid import UUID
 from django.conf import settings
 from django.db import transaction
 
-from threads import db
+from threads import db, points
 from threads.liveness import ORPHANED
 from workflows import authoring, reconcile, seats
 from workflows.models import Run, Workflow
@@ -59,11 +59,14 @@ LIMIT 1000
 
 def sweep() -> int:
     """Check every run that may need it, each on its own; return how many were mended."""
+    points.reached("sweep.begun")
     begin_resumed()
     fill_seats()
-    return sum(
-        mend(row[0]) for row in db.fetch(SUSPECTS, {"namespace": settings.NAMESPACE})
-    )
+    mended = 0
+    for (run,) in db.fetch(SUSPECTS, {"namespace": settings.NAMESPACE}):
+        mended += mend(run)
+        points.reached("sweep.mended")
+    return mended
 
 
 def begin_resumed() -> None:

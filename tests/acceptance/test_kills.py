@@ -33,8 +33,8 @@ POINTS = [
     "turn.tool",
     "turn.worked",
     "turn.settled",
-    "conductor.woken",
-    "conductor.stamped",
+    "wake.written",
+    "wake.committed",
 ]
 
 

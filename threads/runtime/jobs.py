@@ -83,6 +83,7 @@ def work(job: Job) -> None:
         return
     points.reached("job.handled")
     settle(job, Job.State.SUCCEEDED)
+    points.reached("job.settled")
 
 
 def settle(job: Job, state: str, *, error: str = "") -> bool:
@@ -123,6 +124,7 @@ def retry(job: Job, error: str) -> None:
             },
         )
     )
+    points.reached("job.retried")
 
 
 def reclaim_orphans() -> int:
@@ -136,5 +138,6 @@ def reclaim_orphans() -> int:
         {"namespace": settings.NAMESPACE, "most": MOST_ATTEMPTS},
     )
     for (job,) in rows:
+        points.reached("job.reclaimed")
         post.post_ticket("threads.job", job, queue="jobs")
     return len(rows)

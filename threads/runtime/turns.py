@@ -70,6 +70,7 @@ def claim(*, pool: str, holder: int, hint: UUID | None = None) -> Turn | None:
 
 def work_off(*, pool: str, holder: int, hint: UUID | None = None) -> int:
     """Work turns off until none is ready; return how many were worked."""
+    points.reached("turn.called")
     worked = 0
     while not draining.is_set():
         turn = insist(lambda: claim(pool=pool, holder=holder, hint=hint))  # noqa: B023

@@ -33,6 +33,7 @@ logger = logging.getLogger(__name__)
 
 def advance(*, pool: str, holder: int, hint: UUID | None = None) -> int:
     """Carry runs on until none is ready or the slice is spent; return how many."""
+    points.reached("advance.called")
     end = time.monotonic() + settings.SLICE_SECONDS
     carried = 0
     while held := claims.claim(pool=pool, holder=holder, hint=hint):
@@ -165,6 +166,7 @@ def done(held: Held, step: plan.Step, past: list[outcomes.Past], ended: Ended) -
     failed = ended.state == "failed"
     if failed and not ended.final and try_again(held, step, ended):
         return False
+    points.reached("advance.ended")
     repeat = plan.repeat_of(step)
     if not ended.final and outcomes.repeats(repeat, held.iteration, ended.state):
         return repeat_it(
@@ -207,6 +209,7 @@ def try_again(held: Held, step: plan.Step, ended: Ended) -> bool:
 
 def settle(held: Held, past: list[outcomes.Past]) -> None:
     """End a run that has all its steps behind it."""
+    points.reached("advance.settling")
     result = outcomes.run_result(past)
     failure = None
     words = phrases.COMPLETED

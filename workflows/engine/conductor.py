@@ -129,7 +129,8 @@ class Conductor:
         while len(rows) == BATCH:
             with transaction.atomic():
                 rows = db.fetch(WAKE, {"namespace": settings.NAMESPACE, "batch": BATCH})
-                points.reached("conductor.woken")
+                if rows:
+                    points.written("wake")
                 for run, pool in rows:
                     post.post_ticket("workflows.advance", pool, run, queue=pool)
 
@@ -181,8 +182,8 @@ class Conductor:
 
     def bury_the_dead(self) -> None:
         """Stamp dead workers and take what they held, and what a lease let go."""
-        self.watch.look()
-        points.reached("conductor.stamped")
+        if self.watch.look():
+            points.reached("conductor.stamped")
         self.each(reconcile.reclaim, self.orphans("workflows_run"))
         self.each(services.reclaim_turn, self.orphans("threads_turn"))
         jobs.reclaim_orphans()
@@ -240,6 +241,7 @@ class Conductor:
         standing = post.waiting_tickets(facts["pool"])
         if standing is None:
             return
+        points.reached("conductor.topping")
         arguments = [] if name == "threads.job" else [facts["pool"]]
         for _ in range(min(unclaimed, most) - standing):
             post.post_ticket(name, *arguments, "", queue=facts["pool"])
