@@ -50,6 +50,24 @@ def words(name: str, default: tuple[str, ...] = ()) -> list[str]:
     return [word.strip() for word in value.split(",") if word.strip()]
 
 
+def calls(name: str) -> dict[str, str]:
+    """Read `name=dotted.path`, `name=quick:dotted.path`, `name=celery:task.name`.
+
+    Raises ImproperlyConfigured for anything else.
+    """
+    found: dict[str, str] = {}
+    for word in words(name):
+        key, _, value = word.partition("=")
+        how, _, target = value.strip().rpartition(":")
+        if not (key.strip() and target and how in {"", "quick", "function", "celery"}):
+            raise ImproperlyConfigured(
+                f"{name} must list name=dotted.path, name=quick:dotted.path or"
+                f" name=celery:its.name, not “{word}”."
+            )
+        found[key.strip()] = value.strip()
+    return found
+
+
 def database(url: str) -> dict[str, Any]:
     """Return Django's settings for a postgresql:// URL.
 

@@ -141,9 +141,9 @@ SWEEP_SECONDS = env.number("SWEEP_SECONDS", 300.0)
 TURN_SECONDS = env.number("TURN_SECONDS", 600.0)  # a turn's limit where none is said
 TURN_RETRIES = 2  # for faults a retry can mend
 TURN_RECLAIMS = 5  # for workers that died
-CALLS: dict[str, str] = dict(
-    word.split("=", 1) for word in env.words("CALLS")
-)  # name=dotted.path of functions a `call` step may name
+CALLS = env.calls("CALLS")  # what a `call` step may name, and how it is called
+CALL_RESULT_LIMIT = env.whole("CALL_RESULT_LIMIT", 1_000_000)  # bytes of JSON
+CALL_MEMORY = env.whole("CALL_MEMORY", 4 * 1024**3)  # of a call that has a timeout
 
 # Commands
 SANDBOX = env.text("SANDBOX", "auto")  # auto, bubblewrap, process or a dotted path

@@ -114,7 +114,7 @@ def dave(db: None) -> Any:
 @pytest.fixture
 def calls(settings: Any) -> hands.Calls:
     """The function that `work` steps call, fresh for each test."""
-    settings.CALLS = {"work": "tests.hands.called"}
+    settings.CALLS = {"work": "quick:tests.hands.called"}
     hands.called.seen.clear()
-    hands.called.faults = 0
+    hands.called.faults, hands.called.value = 0, None
     return hands.called

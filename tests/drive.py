@@ -37,6 +37,7 @@ def carry(run: Run) -> Run:
     """Advance the run and work off its turns until nothing more is ready."""
     while True:
         moved = advance.advance(pool="steps", holder=holder(), hint=run.pk)
+        moved += advance.advance(pool="turns", holder=holder("worker-turns"))
         moved += turns.work_off(pool="turns", holder=holder("worker-turns"))
         if not moved:
             run.refresh_from_db()

@@ -28,9 +28,18 @@ def go_on(run: Run) -> Run:
     return run
 
 
-def hold(run: Run, *, role: str = "worker-steps") -> Held:
+def go_on_there(run: Run, *, once: bool = False) -> Run:
+    """Advance the run as a worker does that may wait."""
+    holder = drive.holder("worker-turns")
+    while advance.advance(pool="turns", holder=holder, hint=run.pk) and not once:
+        pass
+    run.refresh_from_db()
+    return run
+
+
+def hold(run: Run, *, role: str = "worker-steps", pool: str = "steps") -> Held:
     """Claim the run as a worker would and do nothing with it."""
-    held = claims.claim(pool="steps", holder=drive.holder(role), hint=run.pk)
+    held = claims.claim(pool=pool, holder=drive.holder(role), hint=run.pk)
     assert held is not None
     assert held.id == run.pk
     return held
@@ -111,13 +120,14 @@ class Calls:
     def __init__(self) -> None:
         self.seen: list[dict[str, Any]] = []
         self.faults = 0
+        self.value: Any = None
 
     def __call__(self, **args: Any) -> Any:
         self.seen.append(args)
         if self.faults:
             self.faults -= 1
             raise RuntimeError("the line was busy")
-        return args.get("value")
+        return args.get("value") if self.value is None else self.value
 
 
 called = Calls()

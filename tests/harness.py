@@ -22,6 +22,7 @@ from threads.models import Pulse
 ROOT = Path(__file__).resolve().parent.parent
 CELERY = ["-m", "celery", "-A", "project", "worker", "--loglevel=INFO"]
 QUIET = ["--without-gossip", "--without-mingle", "--without-heartbeat"]
+CALLS = "noop=quick:operator.truth,witness=quick:tests.witness.write"
 ROLES: dict[str, list[str]] = {
     "steps": [*CELERY, "-P", "prefork", "-c", "1", "-Q", "steps", *QUIET],
     "turns": [*CELERY, "-P", "threads", "-c", "8", "-Q", "turns", *QUIET],
@@ -81,7 +82,7 @@ class Stack:
             "WORKSPACES": str(base / "workspaces"),
             "SECRET_KEY": settings.SECRET_KEY,
             "SANDBOX": "process",
-            "CALLS": "noop=operator.truth,witness=tests.witness.write",
+            "CALLS": CALLS,
             "WITNESS": str(self.witness),
             **env,
         }

@@ -69,8 +69,10 @@ last_ticket = LastTicket()
 
 
 @task_prerun.connect
-def look_at_connections(**kwargs: Any) -> None:
+def look_at_connections(task: Any, **kwargs: Any) -> None:
     """Close what is too old or broken; try what has lain idle before its first use."""
+    if task.request.is_eager:
+        return  # called by a step, in the middle of a ticket
     idle = time.monotonic() - last_ticket.at
     if connection.errors_occurred or idle > IDLE_SECONDS:
         close_old_connections()

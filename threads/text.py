@@ -38,6 +38,19 @@ def clean(text: str) -> str:
     return TITLE_OPEN.sub("", text)
 
 
+def mended(value: object) -> object:
+    """Return a JSON value whose texts can be kept: what is broken becomes U+FFFD."""
+    match value:
+        case str():
+            return BROKEN.sub("\ufffd", value)
+        case dict():
+            return {mended(key): mended(item) for key, item in value.items()}
+        case list():
+            return [mended(item) for item in value]
+        case _:
+            return value
+
+
 def one_line(text: str, limit: int = 200) -> str:
     """Return the text as one line for a reason, cut with an ellipsis."""
     # Cut generously first: a reason never needs a megabyte of output walked.

@@ -36,7 +36,7 @@ PARK = """
 WITH parked AS (
     UPDATE workflows_run
        SET state = %(state)s, holder = NULL, held_until = NULL, ready_at = NULL,
-           needs = '',
+           needs = '', pool = 'steps',
            due_at = statement_timestamp() + make_interval(secs => %(seconds)s)
      WHERE id = %(run)s AND state = ANY(%(states)s) AND cancel_asked_at IS NULL
        AND (%(holder)s::bigint IS NULL

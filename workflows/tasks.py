@@ -11,8 +11,10 @@ from threads import tasks as thread_tasks
 from workflows import plan, slots
 from workflows.engine import advance
 from workflows.engine.conductor import Conductor
+from workflows.models import Run
 
 liveness.known_kinds.update(plan.KINDS)
+liveness.held_models.append(Run)
 
 
 @shared_task(name="workflows.advance")

@@ -10,7 +10,7 @@ import pytest
 from kombu import pools
 
 from project.celery import app
-from tests.harness import Stack, quiet
+from tests.harness import CALLS, Stack, quiet
 from threads import post
 
 
@@ -27,7 +27,7 @@ def stack(transactional_db: None, settings: Any) -> Iterator[Stack]:
     """A broker of the test's own, and roles as it starts them."""
     base = Path(tempfile.mkdtemp(prefix="tw-"))
     made = Stack(base)
-    settings.CALLS = {"noop": "operator.truth", "witness": "tests.witness.write"}
+    settings.CALLS = dict(word.split("=") for word in CALLS.split(","))
     post_to(made.broker.url)
     try:
         yield made

@@ -8,7 +8,7 @@ import time
 from functools import cache
 
 CALLS = ",".join(
-    f"{name}=tests.bench.hands.{name}" for name in ("tick", "mark", "work")
+    f"{name}=quick:tests.bench.hands.{name}" for name in ("tick", "mark", "work")
 )
 
 

@@ -70,7 +70,7 @@ def test_a_call_of_what_is_not_allowed_here_fails_by_its_name(house, calls):
 
 
 def test_a_call_whose_result_cannot_be_kept_fails_in_words(house, calls):
-    with override_settings(CALLS={"odd": "builtins.object"}):
+    with override_settings(CALLS={"odd": "quick:builtins.object"}):
         run = start(house, factories.call("work", "odd"))
 
     assert hands.failure(run)[1].startswith("what it returned cannot be kept: ")

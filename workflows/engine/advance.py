@@ -14,6 +14,7 @@ from django.db.models import Q
 from threads import hands, points, post
 from threads.locking import locked
 from threads.runtime.insist import insist
+from threads.runtime.watch import draining
 from workflows import (
     journal,
     outcomes,
@@ -36,7 +37,10 @@ def advance(*, pool: str, holder: int, hint: UUID | None = None) -> int:
     points.reached("advance.called")
     end = time.monotonic() + settings.SLICE_SECONDS
     carried = 0
-    while held := claims.claim(pool=pool, holder=holder, hint=hint):
+    while not draining.is_set():
+        held = claims.claim(pool=pool, holder=holder, hint=hint)
+        if held is None:
+            break
         points.reached("advance.claimed")
         carried, hint = carried + 1, None
         with hands.hold(held.id):
@@ -73,8 +77,7 @@ def carry(held: Held, *, end: float) -> None:
             if not take(held, step, past):
                 return
             points.reached("advance.recorded")
-            if time.monotonic() >= end:
-                journal.release(held)
+            if time.monotonic() >= end and calls.give_back(held):
                 return
     except sending.Fenced:
         # Taken over, or asked to cancel in the moment it would have parked.
