@@ -31,6 +31,7 @@ INSTALLED_APPS = [
     "django.contrib.sessions",
     "django.contrib.messages",
     "django.contrib.staticfiles",
+    *env.words("APPS"),  # a shop's own, whose functions and tasks `call` steps name
 ]
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",

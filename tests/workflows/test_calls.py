@@ -6,7 +6,7 @@ import pytest
 from django.core.exceptions import ImproperlyConfigured
 
 from project import env
-from tests import drive, factories, hands
+from tests import drive, factories, hands, shop
 from workflows import calling, plan, selectors
 from workflows.engine import advance
 from workflows.engine import calls as opening
@@ -15,7 +15,7 @@ from workflows.services import look, spawn_run
 
 TASKS = {
     "nightly": "celery:tests.shop.nightly",
-    "bound": "celery:shop.bound",
+    "bound": f"celery:{shop.bound.name}",
     "again": "celery:tests.shop.stubborn_retry",
     "flaky": "celery:tests.shop.flaky",
     "nothing": "celery:tests.shop.nothing_to_do",

@@ -21,7 +21,7 @@ from threads.locking import locked
 from threads.models import Entry
 from threads.runtime.insist import insist
 from threads.runtime.sandbox.protocol import Stop
-from workflows import journal, parking, phrases, plan, seams, selectors, templating
+from workflows import journal, parking, phrases, plan, selectors, sending, templating
 from workflows.calling import Calling
 from workflows.engine import functions, listed, rendering
 from workflows.engine.apart import Apart, Stopped
@@ -64,7 +64,7 @@ def give(held: Held, pool: str) -> None:
         state=Run.State.PENDING, holder=None, held_until=None, ready_at=Now(), pool=pool
     )
     if not given:
-        raise seams.Fenced
+        raise sending.Fenced
     points.reached("call.given")
     post.post_ticket("workflows.advance", pool, held.id, queue=pool)
 
@@ -129,7 +129,7 @@ def open_step(held: Held, step: plan.Call, words: str) -> None:
     with locked(held.thread) as thread:
         lease = timedelta(seconds=settings.LEASE_SECONDS)
         if not mine.update(held_until=Now() + lease):
-            raise seams.Fenced
+            raise sending.Fenced
         instruction = Entry.Kind.INSTRUCTION
         entry = thread.append(words, kind=instruction, data={"step": step.name})
         parking.open_step(
@@ -145,7 +145,7 @@ def open_step(held: Held, step: plan.Call, words: str) -> None:
 def let_go(held: Held, why: Stop) -> None:
     """Leave a run whose call was ended from outside: to another, or to its cancel."""
     if why is not Stop.DRAIN:
-        raise seams.Fenced
+        raise sending.Fenced
     insist(lambda: journal.release(held))
     post.post_ticket("workflows.advance", held.pool, held.id, queue=held.pool)
 
@@ -170,7 +170,7 @@ def call(held: Held, step: plan.Call, what: Listed, args: dict[str, Any]) -> Any
 
 
 def calling_of(held: Held, step: plan.Call) -> Calling:
-    key = seams.step_key(held.id, held.position, held.iteration)
+    key = sending.step_key(held.id, held.position, held.iteration)
     return Calling(str(held.id), step.name, key, held.step_tries + crashes(held))
 
 
