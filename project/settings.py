@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from project import env, local
+from project import env, local, queues
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 DATA_DIR = local.data_dir()  # embedded servers, workspaces, the local key
@@ -101,7 +101,10 @@ CELERY_RESULT_BACKEND = None
 CELERY_TASK_SERIALIZER = "json"
 CELERY_ACCEPT_CONTENT = ["json"]
 CELERY_TASK_PUBLISH_RETRY = False  # tried once; the conductor tops up
-CELERY_TASK_DEFAULT_QUEUE = "steps"
+CELERY_TASK_QUEUES = queues.declared(NAMESPACE)
+CELERY_TASK_DEFAULT_QUEUE = queues.own("steps", NAMESPACE)
+CELERY_CONTROL_EXCHANGE = queues.own("celery", NAMESPACE)  # `celery control`, `inspect`
+CELERY_EVENT_EXCHANGE = queues.own("celeryev", NAMESPACE)
 # Celery closes the connection around each ticket unless told after how many; ours are
 # looked at when a ticket begins (threads/tasks.py) and end at CONN_MAX_AGE.
 CELERY_DB_REUSE_MAX = 10**9

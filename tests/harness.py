@@ -66,13 +66,14 @@ def nobody_works() -> bool:
 class Stack:
     """A broker and the roles a test starts, stops, kills and starts again."""
 
-    def __init__(self, base: Path, **env: str) -> None:
+    def __init__(self, base: Path, *, broker: Any = None, **env: str) -> None:
         self.base = base
         base.mkdir(parents=True, exist_ok=True)
         base.chmod(0o755)
         self.witness.touch()
         self.witness.chmod(0o666)  # commands may run as somebody else
-        self.broker = valkey.start(base / "broker")
+        self.shares = broker is not None
+        self.broker = broker or valkey.start(base / "broker")
         self.database_url = database_url()
         self.env = {
             **os.environ,
@@ -149,7 +150,8 @@ class Stack:
             if process.poll() is None:
                 self.kill(name, number=signal.SIGCONT)
                 self.kill(name)
-        valkey.stop(self.broker)
+        if not self.shares:
+            valkey.stop(self.broker)
 
     def wait(
         self, condition: Callable[[], Any], seconds: float = 30, why: str = ""

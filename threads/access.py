@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
+from django.conf import settings
 from django.db.models import QuerySet
 
 from threads.exceptions import NotAllowed, NotFound
@@ -19,18 +20,16 @@ NEEDS = {
 
 
 def houses(user: Any) -> QuerySet[House]:
-    return (
-        House.objects.filter(members__user=user)
-        if user.is_active
-        else (House.objects.none())
-    )
+    """Return a person's houses in this namespace; another stack's are not here (A43)."""
+    here = House.objects.filter(namespace=settings.NAMESPACE)
+    return here.filter(members__user=user) if user.is_active else here.none()
 
 
 def membership(user: Any, house_id: int, *, role: str = "viewer") -> Member:
     """Return the user's membership; raise NotFound for outsiders, NotAllowed below."""
     member = (
         Member.objects.select_related("house", "user")
-        .filter(user=user, house_id=house_id)
+        .filter(user=user, house_id=house_id, house__namespace=settings.NAMESPACE)
         .first()
     )
     if member is None or not user.is_active:

@@ -61,10 +61,11 @@ def wake_conductor() -> None:
 
 def waiting_tickets(queue: str) -> int | None:
     """Return how many tickets nobody has taken yet; None where nobody answers."""
+    name = current_app.amqp.queues[queue].name  # as the broker knows it
     try:
         # A channel asked for outright is tried once; the default one, without end.
         with current_app.connection_for_read() as link, link.channel() as channel:
-            declared = channel.queue_declare(queue=queue, passive=True)
+            declared = channel.queue_declare(queue=name, passive=True)
             return int(declared.message_count)
     except ChannelError:
         return 0

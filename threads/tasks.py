@@ -85,8 +85,8 @@ def ticket_ends(**kwargs: Any) -> None:
 
 @celeryd_after_setup.connect
 def name_role(sender: str, instance: Any, **kwargs: Any) -> None:
-    queues = sorted(instance.app.amqp.queues.consume_from)
-    Role.name = "worker-" + "-".join(queues)
+    queues = instance.app.amqp.queues.consume_from.values()
+    Role.name = "worker-" + "-".join(sorted(q.alias or q.name for q in queues))
     Role.forks = "prefork" in str(getattr(instance, "pool_cls", ""))
 
 

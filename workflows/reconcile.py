@@ -28,6 +28,8 @@ def look(run_id: UUID) -> bool:
     run = Run.objects.filter(pk=run_id).first()
     if run is None or run.state in Run.SETTLED:
         return False
+    if run.namespace != settings.NAMESPACE:
+        return False  # it is in the hands of another stack
     if run.deadline_at is not None and cancelling.overdue_run(run_id):
         return True
     match run.state:
@@ -153,6 +155,6 @@ def nudge(run: Run) -> bool:
         "  AND seen_at > statement_timestamp() - make_interval(secs => %(lease)s))",
         {"id": run.pk, "patience": PATIENCE, "lease": settings.LEASE_SECONDS},
     )
-    if late and run.namespace == settings.NAMESPACE:
+    if late:
         post.post_ticket("workflows.advance", run.pool, run.pk, queue=run.pool)
     return False

@@ -24,7 +24,7 @@ SWEEP = "wf:sweep"
 def open_home() -> tuple[House, Any]:
     """Return the first house and its owner, made where they are not there yet."""
     with transaction.atomic():
-        house = tenancy.open_house("home", name="Home")
+        house = tenancy.open_house(home_slug(), name="Home")
         owner = find_person("owner")
         if owner is None:
             # The admin opens for a superuser; who that is, the sign-in link decides.
@@ -35,6 +35,13 @@ def open_home() -> tuple[House, Any]:
             tenancy.add_member(house, owner, role=Member.Role.OWNER)
         mirror_sweep()
     return house, owner
+
+
+def home_slug() -> str:
+    """Return the first house's slug; where another stack has `home`, one of our own."""
+    others = House.objects.exclude(namespace=settings.NAMESPACE)
+    taken = others.filter(slug="home").exists()
+    return f"home-{settings.NAMESPACE}" if taken else "home"
 
 
 def mirror_sweep() -> None:

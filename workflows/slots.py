@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import UUID
 
+from django.conf import settings
 from django.db import transaction
 from django.db.models.functions import Now
 
@@ -23,14 +24,19 @@ def fire_due(workflow_id: UUID) -> Run | None:
     """Fire a workflow's slot if it is due; return the run it started.
 
     Does nothing before `next_slot_at`. Any number of callers at once: the row is locked,
-    the slot is unique, and the slot, the run and the next time commit together.
+    the slot is unique, and the slot, the run and the next time commit together. Beat
+    reads the schedules of every namespace in its database; another's does nothing here.
     """
     with transaction.atomic():
         workflow = (
             Workflow.objects.current()
             .select_for_update(skip_locked=True, no_key=True, of=("self",))
             .select_related("house", "bot")
-            .filter(pk=workflow_id, next_slot_at__lte=Now())
+            .filter(
+                pk=workflow_id,
+                next_slot_at__lte=Now(),
+                house__namespace=settings.NAMESPACE,
+            )
             .first()
         )
         if workflow is None or workflow.next_slot_at is None:

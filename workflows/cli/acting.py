@@ -7,6 +7,9 @@ from difflib import get_close_matches
 from typing import Any
 from uuid import UUID
 
+from django.conf import settings
+from django.db.models import QuerySet
+
 from threads import access as thread_access
 from threads.exceptions import NotFound as NotHere
 from threads.models import House, Member
@@ -47,10 +50,14 @@ def actor(*, house: str, as_: str, run: str = "") -> Actor:
     return Actor(person, at_home)
 
 
+def houses() -> QuerySet[House]:
+    return House.objects.filter(namespace=settings.NAMESPACE)
+
+
 def find_house(slug: str) -> House:
-    found = House.objects.filter(slug=slug).first()
+    found = houses().filter(slug=slug).first()
     if found is None:
-        known = ", ".join(House.objects.values_list("slug", flat=True)[:20]) or "none"
+        known = ", ".join(houses().values_list("slug", flat=True)[:20]) or "none"
         raise Refusal(f"--house: there is no house called “{slug}”; there is {known}")
     return found
 
@@ -60,12 +67,13 @@ def run_house(code: str) -> House | None:
         run_id = UUID(code)
     except ValueError:
         return None
-    found = Run.objects.select_related("house").filter(pk=run_id).first()
+    here = Run.objects.filter(house__in=houses())
+    found = here.select_related("house").filter(pk=run_id).first()
     return found.house if found else None
 
 
 def first_house() -> House:
-    found = House.objects.order_by("pk").first()
+    found = houses().order_by("pk").first()
     if found is None:
         raise Refusal(
             "There is no house here yet. `manage.py up` makes one, and so does "

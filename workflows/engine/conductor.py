@@ -59,7 +59,9 @@ SELECT extract(epoch FROM least(
       WHERE namespace = %(namespace)s AND due_at > {began}),
     (SELECT min(due_at) FROM threads_turn
       WHERE namespace = %(namespace)s AND due_at > {began}),
-    (SELECT min(next_slot_at) FROM workflows_workflow WHERE next_slot_at > {began})
+    (SELECT w.next_slot_at FROM workflows_workflow w JOIN threads_house h
+         ON h.id = w.house_id AND h.namespace = %(namespace)s
+      WHERE w.next_slot_at > {began} ORDER BY w.next_slot_at LIMIT 1)
 ) - clock_timestamp())::float
 """.format(began="statement_timestamp() - make_interval(secs => %(round)s)")  # noqa: S608
 UNCLAIMED = """
