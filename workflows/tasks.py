@@ -30,4 +30,4 @@ def fire(workflow: str) -> None:
 
 @shared_task(name="workflows.sweep")
 def sweep_all() -> None:
-    Conductor().turn_round()  # all that a conductor does, where none runs
+    Conductor().turn_all()  # what a conductor does, where none runs

@@ -61,6 +61,7 @@ def test_steps_may_be_json(staff, house):
         ("schedule", "0 0 30 2 *", ""),
         ("bot", "nobody", "there is no bot"),
         ("notify", "nobody", "nobody in this house"),
+        ("deadline", "soon", "duration such as"),
     ],
 )
 def test_what_is_wrong_stands_at_its_field(staff, house, field, value, reason):
@@ -68,6 +69,18 @@ def test_what_is_wrong_stands_at_its_field(staff, house, field, value, reason):
 
     assert reason in str(errors_of(answer)[field])
     assert not Workflow.objects.exists()
+
+
+def test_a_deadline_is_written_as_people_say_it_and_kept_by_an_edit(staff, house):
+    staff.post("/admin/workflows/workflow/add/", form(house, deadline="2h"))
+    flow = Workflow.objects.get()
+    path = f"/admin/workflows/workflow/{flow.pk}/change/"
+    shown = staff.get(path).context["adminform"].form.initial["deadline"]
+
+    staff.post(path, form(house, name="New", deadline=shown))
+
+    flow.refresh_from_db()
+    assert (flow.name, flow.deadline) == ("New", 7200)
 
 
 def test_an_edit_keeps_what_runs_in_flight_were_born_with(staff, house):

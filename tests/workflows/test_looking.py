@@ -10,6 +10,7 @@ from tests import drive, factories, hands
 from threads import gates, notices
 from threads.models import Entry, Gate, Turn
 from workflows import sweep
+from workflows.engine.conductor import Conductor
 from workflows.models import Attempt, Checkpoint, Event, Run, RunThread
 from workflows.services import look, spawn_run
 
@@ -248,3 +249,35 @@ def test_one_run_that_cannot_be_checked_does_not_stop_the_sweep(house, monkeypat
     assert sweep.sweep() == 1
     second.refresh_from_db()
     assert second.state == "pending"
+
+
+def test_a_sweep_looks_at_every_wait_page_by_page(answered_unseen, house, monkeypatch):
+    monkeypatch.setattr(sweep, "ROWS", 2)
+    flow = factories.workflow(house, factories.gate("ask"), slug="many")
+    waiting = [hands.go_on(spawn_run(flow).run) for _ in range(5)]
+    hands.sql(
+        "UPDATE threads_gate SET state = 'closed', outcome = 'approved',"
+        " closed_at = now() WHERE state = 'open'"
+    )
+
+    assert sweep.sweep() == 6
+
+    for run in [answered_unseen, *waiting]:
+        assert hands.go_on(run).state == "completed"
+
+
+def test_where_beat_alone_sweeps_it_looks_at_every_page(
+    answered_unseen, house, monkeypatch
+):
+    monkeypatch.setattr(sweep, "ROWS", 1)
+    flow = factories.workflow(house, factories.gate("ask"), slug="many")
+    for _ in range(3):
+        hands.go_on(spawn_run(flow).run)
+    hands.sql(
+        "UPDATE threads_gate SET state = 'closed', outcome = 'approved',"
+        " closed_at = now() WHERE state = 'open'"
+    )
+
+    Conductor().turn_all()
+
+    assert not Run.objects.filter(state="waiting").exists()

@@ -19,7 +19,13 @@ from workflows.models import Workflow
 from workflows.services import Start
 
 STEPS_FIELD = re.compile(r"steps\b")
+NUMBERS = ("limit", "max_attempts", "bot")
 WORDS = ("slug", "name", "schedule", "timezone", "missed", "overlap")
+
+
+def spoken(seconds: float | None) -> str:
+    """Return seconds as the form takes them back."""
+    return "" if seconds is None else f"{seconds:g}s"
 
 
 class WorkflowForm(RowForm):
@@ -32,6 +38,11 @@ class WorkflowForm(RowForm):
         widget=forms.Textarea(attrs={"rows": 24, "cols": 100, "spellcheck": "false"}),
         help_text="A list of steps in YAML or JSON. Runs in flight keep their own.",
     )
+    deadline = forms.CharField(
+        required=False,
+        max_length=20,
+        help_text="How long a run may take in all, such as 90m or 2d; empty: any time.",
+    )
     notify = forms.CharField(
         required=False, help_text="Members or roles to mail, separated by commas."
     )
@@ -40,7 +51,8 @@ class WorkflowForm(RowForm):
         model = Workflow
         fields = [
             "house", "slug", "name", "bot", "schedule", "timezone", "missed",
-            "overlap", "limit", "max_attempts", "notify", "steps",
+            "overlap", "limit", "max_attempts", "deadline", "notify",
+            "steps",
         ]  # fmt: skip
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -53,6 +65,7 @@ class WorkflowForm(RowForm):
             shown = plan.dump_file({"steps": steps}).removeprefix("steps:\n")
             self.initial["steps"] = shown
             self.initial["bot"] = flow.bot.handle
+            self.initial["deadline"] = spoken(flow.deadline)
             self.initial["notify"] = ", ".join(flow.notify)
 
     def _post_clean(self) -> None:
@@ -70,7 +83,8 @@ class WorkflowForm(RowForm):
 
     def recipe(self, kept: Mapping[str, Any]) -> dict[str, Any]:
         """Return the fields as the workflow's file would say them."""
-        data = {name: kept.get(name) for name in ("limit", "max_attempts", "bot")}
+        data = {name: kept.get(name) for name in NUMBERS}
+        data["deadline"] = kept.get("deadline") or None
         for name in WORDS:
             data[name] = kept.get(name) or getattr(self.instance, name, "")
             if name in kept and not kept[name]:

@@ -77,6 +77,7 @@ class Conductor:
         self.watch = liveness.Watch()
         self.ear: psycopg.Connection[Any] | None = None
         self.next_sweep = 0.0
+        self.swept = sweep.START
         self.next_top_up = 0.0
         self.stopping = False
 
@@ -104,6 +105,12 @@ class Conductor:
             self.sweep,
         ):
             self.guarded(part)
+
+    def turn_all(self) -> None:
+        """Go round once and look at every wait, not at a page of them."""
+        self.turn_round()
+        while self.swept != sweep.START:
+            self.sweep()
 
     def guarded(self, part: Callable[[], None]) -> None:
         if self.stopping:
@@ -249,9 +256,13 @@ class Conductor:
             post.post_ticket(name, *arguments, "", queue=facts["pool"])
 
     def sweep(self) -> None:
+        """Sweep now and then, a page of the waits a round: nobody due waits for it."""
         if time.monotonic() >= self.next_sweep:
             self.next_sweep = time.monotonic() + settings.SWEEP_SECONDS
-            sweep.sweep()
+            sweep.begin()
+        elif self.swept == sweep.START:
+            return
+        _, self.swept = sweep.look_at_waits(self.swept)
 
     def seconds_to_next(self, *, since: float) -> float:
         """Return how long nothing is due; none where something fell due meanwhile."""

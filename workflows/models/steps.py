@@ -120,11 +120,11 @@ class RunThread(models.Model):
             ),
         ]
         indexes = [
-            # For sweep.repair(): every wait still open, oldest first. Ended waits are
-            # most of the table, so they stay out of it.
+            # For sweep.look_at_waits(): every wait still open, page by page. Ended waits
+            # are most of the table, so they stay out of it.
             models.Index(
-                fields=["await_started_at"],
-                name="wait_open",
+                fields=["run"],
+                name="wait_of_run",
                 condition=Q(awaiting=True),
             ),
             # For events.emit_event(): who waits for an event of this name.
