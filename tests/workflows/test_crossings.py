@@ -159,7 +159,7 @@ def test_a_turn_that_can_be_seen_already_has_its_waiter(house, monkeypatch):
     seen = []
 
     def peek(place):
-        if place == "send.written":
+        if place == "send":
             with ThreadPoolExecutor(1) as pool:
                 seen.append(pool.submit(elsewhere).result())
 
@@ -169,7 +169,7 @@ def test_a_turn_that_can_be_seen_already_has_its_waiter(house, monkeypatch):
         finally:
             connection.close()
 
-    monkeypatch.setattr(points, "reached", peek)
+    monkeypatch.setattr(points, "written", peek)
     hands.go_on(run)
 
     assert seen == [(0, 0)]
