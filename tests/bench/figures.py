@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tests.bench import crash, latency, throughput
+from tests.bench import crash, latency, scale, throughput
 from tests.bench.bed import Bed, Figure
 from tests.harness import Stack
 
@@ -16,6 +16,7 @@ FIGURES: dict[str, Measure] = {
     "P3": latency.answers,
     "P4": latency.sleepers,
     "P5": crash.crashes,
+    "P6": scale.crowds,
     "P7": throughput.commands,
 }
 
