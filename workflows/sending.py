@@ -187,7 +187,7 @@ def wait_outside(
         taken, until = parking.park(held, wait)
         if not taken:
             raise Fenced
-        if held.step_state is not None:
+        if held.step_state == Checkpoint.State.WAITING:
             return
         entry = instruct(thread, step.name, words)
         parking.open_step(

@@ -211,3 +211,17 @@ def test_a_run_below_that_takes_too_long_is_cancelled(house):
     child.refresh_from_db()
     assert (run.state, child.state) == ("failed", "cancelled")
     assert failure(run)[1] == f"run {child.pk} took longer than 10 s"
+
+
+def test_a_step_that_is_tried_again_starts_another_run(house):
+    called.faults = 1
+    factories.workflow(house, factories.call("boom", "called"), slug="inner")
+    step = runs("inner", retries={"limit": 2, "delay": 5})
+    run = drive.carry(spawn_run(factories.workflow(house, step, slug="outer")).run)
+    assert run.state == "sleeping"
+
+    run = drive.wake(run)
+
+    assert run.state == "completed"
+    below = Run.objects.filter(parent=run).order_by("created_at")
+    assert [one.state for one in below] == ["failed", "completed"]

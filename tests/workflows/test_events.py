@@ -132,6 +132,25 @@ def test_a_wait_may_go_on_without_its_event(house):
     assert result(run) == {"event": "deploy.finished", "payload": None}
 
 
+def test_a_wait_that_is_tried_again_has_all_its_time_again(house):
+    run = begin(house, waits(timeout="1h", retries={"limit": 1}))
+    sql(
+        "UPDATE workflows_checkpoint SET result = jsonb_build_object('until',"
+        " '2020-01-01T00:00:00Z') WHERE run_id = %s",
+        run.pk,
+    )
+    drive.late(run, by=timedelta(hours=2))
+    look(run.pk)
+    run = drive.wake(go_on(run))
+    assert run.state == "waiting"
+    assert run.due_at is not None
+    assert run.due_at > run.created_at + timedelta(minutes=50)
+
+    events.emit_event(house, "deploy.finished")
+
+    assert drive.carry(run).state == "completed"
+
+
 def test_a_run_woken_for_nothing_waits_again_without_a_word(house):
     run = begin(house, waits(timeout="1h"))
     before = drive.bodies(run)

@@ -99,6 +99,8 @@ def run_workflow(
         for name, value in step.payload.items()
     }
     key = sending.step_key(held.id, held.position, held.iteration)
+    if held.step_tries > 1:
+        key = f"{key}:try{held.step_tries}"  # a failed run is not started again
     try:
         child = children.start(held, slug=step.workflow, payload=payload, key=key)
         words = phrases.RUNNING_WORKFLOW.format(workflow=step.workflow, run=child.pk)
@@ -145,7 +147,7 @@ def run_ended(held: Held, step: plan.RunWorkflow, child: Run, words: str) -> End
 
 def seconds_left(held: Held, limit: float | None) -> float | None:
     """Return how long the wait may still last: all of it where it has not begun."""
-    if limit is None or held.step_state is None:
+    if limit is None or held.step_state != Checkpoint.State.WAITING:
         return limit
     until = (begun(held).result or {}).get("until")
     if until is None:
@@ -197,7 +199,7 @@ def failed(
 
 
 def began(held: Held, step: plan.Step, words: str) -> list[Line]:
-    """Return the line that says what is waited for, where the thread has none yet."""
-    if held.step_state is not None or not words:
+    """Return the line that says what is waited for, where this try has none yet."""
+    if held.step_state == Checkpoint.State.WAITING or not words:
         return []
     return [rendering.instructed(step.name, words)]
