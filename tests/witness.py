@@ -10,3 +10,7 @@ def write(line: str) -> str:
     with Path(os.environ["WITNESS"]).open("a") as witness:
         witness.write(f"{line}\n")
     return line
+
+
+def fail() -> None:
+    raise RuntimeError("the line was busy")

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -10,8 +11,11 @@ import pytest
 from kombu import pools
 
 from project.celery import app
+from tests import factories
 from tests.harness import CALLS, Stack, quiet
-from threads import post
+from tests.kills import World
+from threads import post, tenancy
+from threads.runtime import sandbox
 
 
 def post_to(url: str | None) -> None:
@@ -35,4 +39,25 @@ def stack(transactional_db: None, settings: Any) -> Iterator[Stack]:
         post_to(None)
         made.down()
         quiet()
+        shutil.rmtree(base, ignore_errors=True)
+
+
+@pytest.fixture
+def world(transactional_db: None, posted: list[Any], settings: Any) -> Iterator[World]:
+    base = Path(tempfile.mkdtemp(prefix="tw-"))
+    base.chmod(0o755)
+    settings.SANDBOX = "process"
+    settings.WORKSPACES = base / "workspaces"
+    sandbox.choose("process")  # once, before the processes are forked
+    settings.SLICE_SECONDS = 1.0  # a scenario's own is undone with it
+    settings.CALLS = {"witness": "tests.witness.write", "fails": "tests.witness.fail"}
+    house = tenancy.open_house("home", name="Home")
+    made = World(base, house, factories.member(house, "alice", role="owner"))
+    made.witness.touch()
+    made.witness.chmod(0o666)  # commands may run as somebody else
+    os.environ["WITNESS"] = str(made.witness)
+    try:
+        yield made
+    finally:
+        del os.environ["WITNESS"]
         shutil.rmtree(base, ignore_errors=True)

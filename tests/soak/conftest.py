@@ -1,5 +1,5 @@
 from __future__ import annotations
 
-from tests.acceptance.conftest import stack
+from tests.acceptance.conftest import stack, world
 
-__all__ = ["stack"]
+__all__ = ["stack", "world"]
