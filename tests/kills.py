@@ -37,7 +37,13 @@ from workflows.services import Start, look, spawn_run
 UUIDS = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 TIMES = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d\S*")
 # Where a call has returned and is not recorded: it may be made again, with its key.
-CALLED = {"advance.ended", "rest.written", "again.written", "thread.written"}
+CALLED = {
+    "advance.ended",
+    "call.ended",
+    "rest.written",
+    "again.written",
+    "thread.written",
+}
 PATIENCE = 20.0  # seconds for one case; each takes a fraction of one
 
 
@@ -169,11 +175,10 @@ class Case:
         """Let everyone who has something to do come once."""
         world = self.world
         world.process("web", lambda _: self.scenario.person(self))
-        if self.ready(Run.objects.filter(state="pending", ready_at__lte=Now())):
-            world.process(
-                "worker-steps", lambda me: advance.advance(pool="steps", holder=me)
-            )
-        if self.ready(Turn.objects.filter(state="pending", ready_at__lte=Now())):
+        for pool in ("steps", "turns"):
+            if Run.objects.filter(pool=pool, state="pending", ready_at__lte=Now()):
+                world.process(f"worker-{pool}", partial(self.carry, pool))
+        if Turn.objects.filter(state="pending", ready_at__lte=Now()).exists():
             world.process(
                 "worker-turns", lambda me: turns.work_off(pool="turns", holder=me)
             )
@@ -182,8 +187,8 @@ class Case:
         if self.due():
             world.process("conductor", lambda _: self.scenario.mend())
 
-    def ready(self, rows: Any) -> bool:
-        return bool(rows.exists())
+    def carry(self, pool: str, me: int) -> None:
+        advance.advance(pool=pool, holder=me)
 
     def due(self) -> bool:
         """Whether a conductor would find anything: a time that came, or the dead's."""
@@ -269,6 +274,11 @@ class Calm:
     marks: Counter[str]
     passed: list[Passed]
 
+    @property
+    def calls(self) -> str:
+        """Return the role of the workers that call what may take long, if any."""
+        return next((p.role for p in self.passed if p.name == "call.opened"), "")
+
 
 def undisturbed(world: World, scenario: Scenario) -> Calm:
     case = Case(world, scenario)
@@ -294,7 +304,7 @@ def die_at(world: World, scenario: Scenario, calm: Calm, place: Passed) -> None:
     assert case.story() == calm.story, words
     begun_again = case.marks() - calm.marks
     assert calm.marks <= case.marks(), words
-    if place.role == "worker-steps" and place.name in CALLED:
+    if place.role in {"worker-steps", calm.calls} and place.name in CALLED:
         assert begun_again.total() <= 1, (words, begun_again)
     else:
         assert not begun_again, (words, begun_again)

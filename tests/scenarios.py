@@ -163,6 +163,7 @@ def shaky_bot(case: Case) -> None:
 
 
 LONG = "sleep 1.2; echo half; sleep 0.4"
+LINE = {"line": "long:{{run.id}}"}
 FAILS: Step = factories.call("fails", "fails")
 
 
@@ -193,6 +194,7 @@ def fails_once(world: World, slug: str) -> list[Step]:
 AGAIN = {"limit": 1, "delay": 0.05}
 KINDS = [
     Scenario("call", around()),
+    Scenario("long", around(factories.call("long", "slow", args=LINE))),
     Scenario("command", marking()),
     Scenario("prompt", prompted),
     Scenario("sleep", around(factories.sleep("rest", 0.05))),

@@ -50,7 +50,11 @@ def world(transactional_db: None, posted: list[Any], settings: Any) -> Iterator[
     settings.WORKSPACES = base / "workspaces"
     sandbox.choose("process")  # once, before the processes are forked
     settings.SLICE_SECONDS = 1.0  # a scenario's own is undone with it
-    settings.CALLS = {"witness": "tests.witness.write", "fails": "tests.witness.fail"}
+    settings.CALLS = {
+        "witness": "quick:tests.witness.write",
+        "fails": "quick:tests.witness.fail",
+        "slow": "tests.witness.write",
+    }
     house = tenancy.open_house("home", name="Home")
     made = World(base, house, factories.member(house, "alice", role="owner"))
     made.witness.touch()
