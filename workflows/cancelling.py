@@ -38,7 +38,7 @@ def cancel_run(run_id: UUID, *, by: Any = None, who: str = "", reason: str = "")
         )
         run.refresh_from_db()
         if asked:
-            transaction.on_commit(partial(cancel_down, run_id))
+            transaction.on_commit(partial(cancel_down, run_id), robust=True)
         if asked and not settle_idle(thread, run):
             words = phrases.CANCEL_ASKED_BECAUSE if clean else phrases.CANCEL_ASKED
             thread.append(words.format(who=name, reason=clean))
@@ -113,7 +113,7 @@ def overdue_run(run_id: UUID) -> bool:
             Run.objects.active().filter(pk=run_id).update(deadline_at=None)
             return False
         run.refresh_from_db()
-        transaction.on_commit(partial(cancel_down, run_id))
+        transaction.on_commit(partial(cancel_down, run_id), robust=True)
         if not settle_idle(thread, run):
             thread.append(phrases.RUN_OVERDUE.format(limit=limit))
         points.written("overdue")
