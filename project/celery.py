@@ -6,7 +6,7 @@ import logging
 import os
 from typing import Any
 
-import kombu.transport.redis as redis_transport
+import kombu.transport.redis as kombu_redis
 from celery import Celery
 from celery.exceptions import InvalidTaskError
 from celery.loaders.app import AppLoader
@@ -17,6 +17,7 @@ from redis.exceptions import ConnectionError as RedisConnectionError
 from project import roles
 
 logger = logging.getLogger(__name__)
+redis_transport: Any = kombu_redis  # it has types only in part
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "project.settings")
 
@@ -49,7 +50,7 @@ def guarded_connparams(channel: Any, *args: Any, **kwargs: Any) -> Any:
     return plain_connparams(channel, *args, **kwargs)
 
 
-setattr(redis_transport.Channel, "_connparams", guarded_connparams)  # noqa: B010  a method
+redis_transport.Channel._connparams = guarded_connparams
 
 
 plain_loads: Any = redis_transport.loads
@@ -102,4 +103,4 @@ def careful(task: Any, app: Any, consumer: Any, **kwargs: Any) -> Any:
 
 app.Task.Strategy = "project.celery:careful"
 redis_transport.loads = guarded_loads
-setattr(redis_transport.Transport, "_deliver", guarded_deliver)  # noqa: B010
+redis_transport.Transport._deliver = guarded_deliver

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import pickle
+import shutil
+import signal
+import time
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import redis
 
+from project import health
 from project.celery import app
+from project.embedded import valkey
 from tests import factories
 from tests.harness import Stack
 from tests.parked import messages
-from threads.models import House, Pulse
+from threads.models import House
 from workflows.models import Run
 from workflows.services import spawn_run
 
-__all__ = ["client", "messages", "put", "put_raw", "unacked"]
+__all__ = ["messages"]
 
 
 def client(stack: Stack) -> Any:
@@ -74,6 +81,24 @@ def put_raw(stack: Stack, queue: str, words: bytes) -> None:
     client(stack).lpush(f"threadwork:default:{queue}", words)
 
 
+def drop(stack: Stack, *, files: bool) -> None:
+    """Kill the broker and start it again, with its files or without."""
+    os.kill(stack.broker.pid, signal.SIGKILL)
+    valkey.stop(stack.broker)
+    if not files:
+        shutil.rmtree(stack.broker.place.data)
+    stack.broker = valkey.start(stack.base / "broker")
+
+
+def fill(link: Any) -> None:
+    """Leave the broker no memory but for what it throws away."""
+    used = link.info("memory")["used_memory"]
+    link.config_set("maxmemory", used + 1_000_000)
+    with contextlib.suppress(redis.ResponseError):
+        for number in range(400):
+            link.set(f"junk:{number}", "x" * 5000)
+
+
 def flows(stack: Stack, home: House, count: int, *, slug: str = "twice") -> list[Run]:
     """Start runs of two commands with a short sleep between them."""
     flow = factories.workflow(
@@ -104,6 +129,21 @@ def all_once(stack: Stack, runs: list[Run]) -> None:
     assert len(marks) == 2 * len(runs)
 
 
-def pids(stack: Stack, *names: str) -> set[int]:
-    """Return the processes that have a pulse and are not dead."""
-    return set(Pulse.objects.filter(dead_at=None).values_list("process", flat=True))
+def hang(stack: Stack, home: House, *, seconds: float) -> None:
+    """Let the broker stand still; starts are taken, and all of it runs afterwards."""
+    stack.up("conductor", "steps", "turns")
+    runs = flows(stack, home, 5)
+    stack.wait(stack.marks)
+    os.kill(stack.broker.pid, signal.SIGSTOP)
+    try:
+        began = time.monotonic()
+        runs += flows(stack, home, 20)
+        assert time.monotonic() - began < 6
+        assert "does not answer" in health.broker()
+        stack.pause(seconds)
+    finally:
+        os.kill(stack.broker.pid, signal.SIGCONT)
+
+    stack.wait(lambda: settled(*runs), 60)
+    all_once(stack, runs)
+    assert health.broker() == ""

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
-import pytest
+import signal
+import subprocess
+import sys
+import time
 
+import pytest
+from django.db import transaction
+
+from project.embedded import valkey
 from tests import brokers, drive, factories
-from tests.harness import Stack
-from threads import gates, tenancy
+from tests.harness import ROOT, Stack
+from threads import gates
 from threads.models import House
 from workflows.models import Run
 from workflows.services import spawn_run
+from workflows.setup import open_home
 
 
 @pytest.fixture
 def home(stack: Stack) -> House:
-    return tenancy.open_house("home", name="Home")
+    return open_home()[0]
 
 
 def state(run: Run) -> str:
@@ -30,7 +38,7 @@ def test_a_message_handed_out_again_runs_no_command_twice(
     stack.env |= {"DJANGO_SETTINGS_MODULE": "tests.short", "ACKS_LATE": late}
     alice = factories.member(home, "alice")
     stack.up("conductor", "steps.a", "steps.b", "turns.a", "turns.b")
-    script = f"{stack.mark('long')}; sleep 7"
+    script = f"{stack.mark('long')}; sleep 5"
     long = spawn_run(
         factories.workflow(
             home, factories.command("long", script), factories.sleep("nap", 600)
@@ -51,9 +59,112 @@ def test_a_message_handed_out_again_runs_no_command_twice(
     assert list(stack.marks().values()) == [1]
 
 
+# Case 25: the broker goes away and comes back.
+@pytest.mark.timeout(150)
+def test_a_broker_dropped_thrice_and_back_without_its_files_loses_no_run(
+    stack: Stack, home: House
+):
+    stack.up("conductor", "steps", "turns")
+    runs = brokers.flows(stack, home, 5)
+    stack.wait(stack.marks)
+    runs += brokers.flows(stack, home, 20)
+    for _ in range(3):
+        brokers.drop(stack, files=True)
+        stack.pause(1)
+    brokers.drop(stack, files=False)
+
+    stack.wait(lambda: brokers.settled(*runs), 60)
+
+    brokers.all_once(stack, runs)
+    stack.wait(lambda: brokers.messages(stack) == 0, 20)
+    assert all(process.poll() is None for process in stack.started.values())
+
+
+# Case 25: it is there, and says nothing. Half a minute of that is in the soak.
+@pytest.mark.timeout(120)
+def test_a_broker_that_hangs_is_told_and_holds_up_no_start(stack: Stack, home: House):
+    brokers.hang(stack, home, seconds=3)
+
+
+# Case 28: the worker is faster than the commit.
+@pytest.mark.timeout(120)
+def test_a_start_is_no_work_before_its_caller_commits_and_none_if_that_rolls_back(
+    stack: Stack, home: House
+):
+    stack.up("conductor", "steps", "turns")
+    flow = factories.workflow(home, factories.command("one", stack.mark("one")))
+    with transaction.atomic():
+        slow = [spawn_run(flow).run for _ in range(10)]
+        stack.pause(2)
+        assert brokers.messages(stack) == 0
+    with transaction.atomic():
+        gone = spawn_run(flow).run
+        transaction.set_rollback(True)
+
+    stack.wait(lambda: brokers.settled(*slow), 30)
+    assert not Run.objects.filter(pk=gone.pk).exists()
+    assert len(stack.marks()) == 10
+    assert set(stack.marks().values()) == {1}
+    assert "DoesNotExist" not in stack.logs(1000)
+    assert "Traceback" not in stack.logs(1000)
+
+
+# Case 28: the caller dies after its commit, and before the ticket.
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("broker", ["there", "away"])
+def test_a_start_whose_caller_died_before_the_ticket_begins_all_the_same(
+    stack: Stack, home: House, broker: str
+):
+    flow = factories.workflow(home, factories.command("one", stack.mark("one")))
+    stack.up("conductor", "steps", "turns")
+    away = broker == "away"
+    if away:
+        valkey.stop(stack.broker)
+    order = {} if away else {"THREADWORK_DIE": "spawn.committed"}
+    left = subprocess.run(
+        [sys.executable, "manage.py", "wf", "spawn", flow.slug],
+        cwd=ROOT,
+        env={**stack.env, **order},
+        capture_output=True,
+        check=False,
+        timeout=30,
+    )
+
+    assert left.returncode == (0 if away else -signal.SIGKILL), left.stderr
+    if away:
+        stack.broker = valkey.start(stack.base / "broker")
+    stack.wait(lambda: Run.objects.filter(state="completed").count() == 1, 20)
+    assert list(stack.marks().values()) == [1]
+
+
+# Case 29: the broker is full, or throws away what it likes.
+@pytest.mark.timeout(150)
+@pytest.mark.parametrize("policy", ["noeviction", "allkeys-lru"])
+def test_a_full_broker_loses_no_run_and_gathers_no_copies(
+    stack: Stack, home: House, policy: str
+):
+    stack.up("conductor", "steps", "turns")
+    link = brokers.client(stack)
+    link.config_set("maxmemory-policy", policy)
+    brokers.fill(link)
+
+    began = time.monotonic()
+    runs = brokers.flows(stack, home, 20)
+    assert time.monotonic() - began < 10
+    stack.pause(6)
+    assert brokers.messages(stack) <= 20 + 2 * 2
+
+    link.config_set("maxmemory", "256mb")
+    stack.wait(lambda: brokers.settled(*runs), 60)
+    brokers.all_once(stack, runs)
+    stack.wait(lambda: brokers.messages(stack) == 0, 20)
+    assert all(process.poll() is None for process in stack.started.values())
+
+
 RAW = [
     *(b"not json", b"{}", b"[]", b"null", b"17", b"\xff\xfe\x00", b"[" * 200_000),
     b'{"properties": 5, "headers": []}',
+    # Celery itself throws away what names no task.
     b'{"body": "%%%", "properties": {"body_encoding": "base64", "delivery_tag": "t"}}',
     b'{"body": "e30=", "properties": {"delivery_tag": []}, "headers": {"task": 1}}',
 ]
@@ -61,12 +172,13 @@ RAW = [
 
 # Case 27: messages nobody understands.
 @pytest.mark.timeout(150)
-def test_what_nobody_understands_is_said_once_and_thrown_away(stack: Stack, home: House):
+def test_what_nobody_understands_is_said_once_and_thrown_away(
+    stack: Stack, home: House
+):
     stack.up("conductor", "steps", "turns", "jobs")
-    mains = {name: stack.started[name].pid for name in ("steps", "turns", "jobs")}
+    queues = ("steps", "turns", "jobs")
     opened = stack.base / "opened"
-    opened.parent.chmod(0o777)
-    for queue in mains:
+    for queue in queues:
         for words in RAW:
             brokers.put_raw(stack, queue, words)
         brokers.put(queue, "{bad", content_type="application/json")
@@ -85,7 +197,8 @@ def test_what_nobody_understands_is_said_once_and_thrown_away(stack: Stack, home
     brokers.all_once(stack, runs)
     stack.wait(lambda: brokers.messages(stack) == 0, 20, "it was not thrown away")
     assert not opened.exists()
-    for name, pid in mains.items():
+    for name in queues:
         assert stack.started[name].poll() is None, stack.logs()
         log = (stack.base / f"{name}.log").read_text()
-        assert log.count("no.such.task") >= 1
+        assert log.count("was thrown away") == len(RAW) - 1 + 2
+        assert log.count("KeyError: 'no.such.task'") == 1
