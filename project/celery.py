@@ -50,7 +50,7 @@ def guarded_connparams(channel: Any, *args: Any, **kwargs: Any) -> Any:
     return plain_connparams(channel, *args, **kwargs)
 
 
-redis_transport.Channel._connparams = guarded_connparams
+redis_transport.Channel._connparams = guarded_connparams  # noqa: SLF001
 
 
 plain_loads: Any = redis_transport.loads
@@ -103,4 +103,4 @@ def careful(task: Any, app: Any, consumer: Any, **kwargs: Any) -> Any:
 
 app.Task.Strategy = "project.celery:careful"
 redis_transport.loads = guarded_loads
-redis_transport.Transport._deliver = guarded_deliver
+redis_transport.Transport._deliver = guarded_deliver  # noqa: SLF001
