@@ -9,22 +9,20 @@ import select
 import socket
 import threading
 import time
-from collections.abc import Iterable
 from typing import Any
 
 import psycopg
 from django.conf import settings
-from django.db import connection, models
+from django.db import models
 from psycopg.types.json import Jsonb
 
-from threads import db, hands, points
+from threads import hands, points, sessions
 from threads.models import Job, Turn
+from threads.sessions import LOCK_CLASS, lock_half
 
 logger = logging.getLogger(__name__)
 
-LOCK_CLASS = 0x7477  # the first half of every advisory lock a process keeps
 RETRY_SECONDS = 0.1  # a lost session is taken back within three of these
-LOOK_SECONDS = 5  # a database or session younger than this says nothing of the dead
 
 held_models: list[type[models.Model]] = [Turn, Job]
 known_kinds: set[str] = set()  # step kinds this code can run
@@ -32,27 +30,19 @@ known_runtimes: set[str] = set()  # bot runtimes this code can run
 version = "0.1.0"
 
 
-def lock_half(pulse: int) -> int:
-    return pulse % 2**31
-
-
-def open_session() -> psycopg.Connection[Any]:
-    """Open a connection of one's own, outside Django's, that notices a dead peer."""
-    keepalive: dict[str, Any] = {
-        "keepalives": 1,
-        "keepalives_idle": 10,
-        "keepalives_interval": 5,
-        "keepalives_count": 3,
-        "connect_timeout": 5,
-    }
-    if settings.DATABASE_DIRECT_URL != settings.DATABASE_URL:
-        return psycopg.connect(
-            settings.DATABASE_DIRECT_URL, autocommit=True, **keepalive
-        )
-    params = connection.get_connection_params()
-    wanted = ("host", "port", "dbname", "user", "password", "options", "sslmode")
-    kept = {name: params[name] for name in wanted if params.get(name)}
-    return psycopg.connect(**kept, **keepalive, autocommit=True)
+POOLED = (
+    "%s reaches the database through a pooler that keeps no session: if it dies, its "
+    "work is taken over only after LEASE_SECONDS. Give DATABASE_DIRECT_URL an address "
+    "where sessions last."
+)
+# The holder says that it lives and hears who answered: the backend that has its lock?
+BEAT = """
+UPDATE threads_pulse SET seen_at = statement_timestamp()
+ WHERE id = %(id)s AND dead_at IS NULL
+RETURNING pg_backend_pid(), EXISTS (
+    SELECT 1 FROM pg_locks l WHERE l.locktype = 'advisory' AND l.granted
+       AND l.pid = pg_backend_pid() AND l.classid = %(class)s AND l.objid = %(half)s)
+"""
 
 
 class Holder:
@@ -67,7 +57,9 @@ class Holder:
         self.root = root
         self.name = f"{role}@{socket.gethostname()}:{os.getpid()}"
         self.id = 0
-        self.session: psycopg.Connection[Any] | None = None
+        self.session: sessions.Session | None = None
+        self.backend = 0
+        self.locked = False
         self.stopping = threading.Event()
         self.waker, self.wakened = os.pipe()
         self.thread = threading.Thread(
@@ -82,12 +74,14 @@ class Holder:
         """Open a session, take a pulse of our own and lock it; retry until it holds."""
         while not self.stopping.is_set():
             with contextlib.suppress(psycopg.OperationalError):
-                self.session = open_session()
+                self.session = sessions.open_session()
                 self.id = self.register(self.session)
                 return
             self.stopping.wait(RETRY_SECONDS)
 
-    def register(self, session: psycopg.Connection[Any]) -> int:
+    def register(self, session: sessions.Session) -> int:
+        self.locked = sessions.lasts(session)
+        self.backend = sessions.backend(session)
         values = {
             "namespace": settings.NAMESPACE,
             "role": self.role,
@@ -98,6 +92,7 @@ class Holder:
             "kinds": Jsonb(sorted(known_kinds)),
             "runtimes": Jsonb(sorted(known_runtimes)),
             "root": self.root,
+            "locked": self.locked,
         }
         # The lock is taken before the row can be seen, so that nobody finds a pulse
         # of a living process unlocked.
@@ -106,17 +101,15 @@ class Holder:
                 "INSERT INTO threads_pulse (namespace, role, name, host, process,"
                 " version, kinds, runtimes, root, locked) VALUES (%(namespace)s,"
                 " %(role)s, %(name)s, %(host)s, %(process)s, %(version)s, %(kinds)s,"
-                " %(runtimes)s, %(root)s, true) RETURNING id",
+                " %(runtimes)s, %(root)s, %(locked)s) RETURNING id",
                 values,
             ).fetchone()
             assert row is not None  # noqa: S101  an INSERT returns its row
-            self.lock(session, row[0])
+            if self.locked:
+                sessions.lock(session, row[0])
+        if not self.locked:
+            logger.warning(POOLED, self.name)
         return int(row[0])
-
-    def lock(self, session: psycopg.Connection[Any], pulse: int) -> None:
-        session.execute(
-            "SELECT pg_advisory_lock(%s, %s)", [LOCK_CLASS, lock_half(pulse)]
-        )
 
     def live(self) -> None:
         next_beat = time.monotonic() + settings.BEAT_SECONDS
@@ -153,8 +146,10 @@ class Holder:
         """Take the lock back on a new session, before anybody looks twice."""
         while not self.stopping.is_set():
             try:
-                self.session = open_session()
-                self.lock(self.session, self.id)
+                self.session = sessions.open_session()
+                if self.locked:
+                    sessions.lock(self.session, self.id)
+                    self.backend = sessions.backend(self.session)
                 self.beat()
             except psycopg.Error:
                 self.stopping.wait(RETRY_SECONDS)
@@ -166,15 +161,13 @@ class Holder:
         session = self.session
         if session is None or session.closed:
             raise psycopg.OperationalError("the session is closed")
-        alive = session.execute(
-            "UPDATE threads_pulse SET seen_at = statement_timestamp()"
-            " WHERE id = %s AND dead_at IS NULL",
-            [self.id],
-        )
-        if not alive.rowcount:
+        facts = {"id": self.id, "class": LOCK_CLASS, "half": lock_half(self.id)}
+        answered = session.execute(BEAT, facts).fetchone()
+        if answered is None:
             logger.warning("%s was taken for dead and starts anew", self.name)
             self.id = self.register(session)
             return
+        self.see(session, *answered)
         for model in held_models:
             table = psycopg.sql.Identifier(model._meta.db_table)  # noqa: SLF001
             session.execute(
@@ -185,6 +178,22 @@ class Holder:
                 ).format(table),
                 [settings.LEASE_SECONDS, self.id, list(hands.held)],
             )
+
+    def see(self, session: sessions.Session, backend: int, has_lock: bool) -> None:  # noqa: FBT001  a row
+        """Go without the lock where the backend that answers is not the one that has it.
+
+        The lock would be let go of with a backend that serves others, and we be buried.
+        """
+        if not self.locked or (backend == self.backend and has_lock):
+            return
+        if backend == self.backend:
+            sessions.lock(session, self.id)
+            return
+        self.locked = False
+        session.execute(
+            "UPDATE threads_pulse SET locked = false WHERE id = %s", [self.id]
+        )
+        logger.warning(POOLED, self.name)
 
     def leave(self) -> None:
         with contextlib.suppress(psycopg.Error):
@@ -227,62 +236,6 @@ class Here:
 
 
 here = Here()
-
-
-class Watch:
-    """Looks twice before it calls a process dead."""
-
-    def __init__(self) -> None:
-        self.suspects: set[int] = set()
-        self.seen_at = 0.0
-
-    def look(self) -> list[int]:
-        """Stamp and return the pulses whose lock stood free in two looks.
-
-        Reads pg_locks and never tries a lock, so that looking cannot make a living
-        process fail to take its own back. A database or session younger than five
-        seconds says nothing: after a restart everyone's lock is free for a moment.
-        """
-        free = {
-            row[0]
-            for row in db.fetch(
-                "SELECT p.id FROM threads_pulse p WHERE p.dead_at IS NULL"
-                " AND p.locked AND p.namespace = %(namespace)s"
-                " AND p.started_at < statement_timestamp() - interval '0.5 s'"
-                " AND NOT EXISTS (SELECT 1 FROM pg_locks l"
-                "  WHERE l.locktype = 'advisory' AND l.granted"
-                "  AND l.classid = %(class)s AND l.objid::bigint = p.id %% 2147483648"
-                "  AND l.database = (SELECT oid FROM pg_database"
-                "   WHERE datname = current_database()))"
-                " AND (SELECT backend_start FROM pg_stat_activity"
-                "  WHERE pid = pg_backend_pid())"
-                "  < statement_timestamp() - make_interval(secs => %(young)s)"
-                " AND pg_postmaster_start_time()"
-                "  < statement_timestamp() - make_interval(secs => %(young)s)",
-                {
-                    "namespace": settings.NAMESPACE,
-                    "class": LOCK_CLASS,
-                    "young": LOOK_SECONDS,
-                },
-            )
-        }
-        if time.monotonic() - self.seen_at < 0.5:
-            return []
-        dead = sorted(free & self.suspects)
-        self.suspects, self.seen_at = free - set(dead), time.monotonic()
-        return stamp(dead)
-
-
-def stamp(pulses: Iterable[int]) -> list[int]:
-    """Write down that these processes are dead; return those that were not yet."""
-    return [
-        row[0]
-        for row in db.fetch(
-            "UPDATE threads_pulse SET dead_at = statement_timestamp()"
-            " WHERE id = ANY(%(ids)s) AND dead_at IS NULL RETURNING id",
-            {"ids": list(pulses)},
-        )
-    ]
 
 
 # A row is nobody's when its holder was stamped dead, or its lease has passed even

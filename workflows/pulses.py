@@ -10,8 +10,8 @@ from django.db.models.functions import Now
 
 from threads import access as thread_access
 from threads import db
-from threads.liveness import LOCK_CLASS
 from threads.models import Turn
+from threads.sessions import LOCK_CLASS
 from workflows import why
 from workflows.models import Run
 from workflows.moments import stamp

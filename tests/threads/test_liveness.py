@@ -9,8 +9,9 @@ from django.db import connection
 
 from project.embedded.waiting import until
 from tests import hands
-from threads import liveness
-from threads.liveness import Holder, Watch
+from threads import burial, sessions
+from threads.burial import Watch
+from threads.liveness import Holder
 from threads.models import Pulse
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -19,7 +20,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 @pytest.fixture
 def holder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Holder]:
     """A living process with a pulse and a session of its own."""
-    monkeypatch.setattr(liveness, "LOOK_SECONDS", 0)
+    monkeypatch.setattr(burial, "LOOK_SECONDS", 0)
     started = Holder("worker-turns")
     started.start()
     hands.sql("UPDATE threads_pulse SET started_at = now() - interval '1 minute'")
@@ -33,7 +34,7 @@ def session(holder: Holder) -> int:
         cursor.execute(
             "SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND granted"
             " AND classid = %s AND objid::bigint = %s",
-            [liveness.LOCK_CLASS, liveness.lock_half(holder.id)],
+            [sessions.LOCK_CLASS, sessions.lock_half(holder.id)],
         )
         row = cursor.fetchone()
     return int(row[0]) if row else 0
@@ -84,7 +85,7 @@ def test_a_database_or_session_that_is_young_says_nothing_of_the_dead(
     holder.stopping.set()
     cut(holder)
     assert until(lambda: not session(holder), seconds=5)
-    monkeypatch.setattr(liveness, "LOOK_SECONDS", 3600)
+    monkeypatch.setattr(burial, "LOOK_SECONDS", 3600)
 
     assert twice(Watch()) == []
     assert Pulse.objects.get().dead_at is None
@@ -92,7 +93,7 @@ def test_a_database_or_session_that_is_young_says_nothing_of_the_dead(
 
 def test_whoever_was_taken_for_dead_starts_anew_under_another_id(holder):
     before = holder.id
-    liveness.stamp([before])
+    burial.stamp([before])
 
     holder.beat()
 

@@ -6,7 +6,7 @@ import pytest
 from django.db.models import Q
 
 from tests import drive, factories, hands
-from threads import liveness, services
+from threads import burial, services
 from threads.locking import locked
 from threads.models import Entry, Thread, Turn, TurnMessage
 from workflows import journal, parking, settling
@@ -238,8 +238,8 @@ def test_a_dead_turn_worker_counts_on_the_turn_and_is_bounded(house, settings):
 def test_a_stamp_is_written_once(db):
     pulse = drive.holder("once")
 
-    assert liveness.stamp([pulse]) == [pulse]
-    assert liveness.stamp([pulse]) == []
+    assert burial.stamp([pulse]) == [pulse]
+    assert burial.stamp([pulse]) == []
 
 
 def test_a_turn_settled_past_its_worker_stays_as_it_is(lost):

@@ -8,7 +8,7 @@ import pytest
 
 from project import queues
 from tests import drive, factories, hands
-from threads import access, liveness, services, tenancy
+from threads import access, burial, services, tenancy
 from threads.envelopes import registry
 from threads.exceptions import NotFound
 from threads.jobs import mail
@@ -163,13 +163,13 @@ def test_an_orphaned_job_or_turn_of_theirs_is_left_alone(theirs, as_staging):
 
 
 def test_their_dead_are_theirs_to_bury(house, as_staging, monkeypatch):
-    monkeypatch.setattr(liveness, "LOOK_SECONDS", 0)
+    monkeypatch.setattr(burial, "LOOK_SECONDS", 0)
     Pulse.objects.create(
         namespace="staging", role="worker-steps", name="w", host="h", process=1,
         version="", locked=True,
     )  # fmt: skip
     hands.sql("UPDATE threads_pulse SET started_at = now() - interval '1 minute'")
-    ours, staged = liveness.Watch(), liveness.Watch()
+    ours, staged = burial.Watch(), burial.Watch()
 
     assert twice(ours) == []
 

@@ -22,7 +22,7 @@ from django.db import (
     transaction,
 )
 
-from threads import db, gates, liveness, points, post, services
+from threads import burial, db, gates, liveness, points, post, services, sessions
 from threads.liveness import ORPHANED
 from threads.runtime import jobs
 from workflows import cancelling, reconcile, slots, sweep
@@ -74,7 +74,7 @@ SELECT count(*) FROM (
 
 class Conductor:
     def __init__(self) -> None:
-        self.watch = liveness.Watch()
+        self.watch = burial.Watch()
         self.ear: psycopg.Connection[Any] | None = None
         self.next_sweep = 0.0
         self.swept = sweep.START
@@ -279,7 +279,7 @@ class Conductor:
         """Wait, or less when a due time nearer than that is announced."""
         try:
             if self.ear is None or self.ear.closed:
-                self.ear = liveness.open_session()
+                self.ear = sessions.open_session()
                 self.ear.execute(f'LISTEN "{post.channel()}"')
             for _ in self.ear.notifies(timeout=seconds, stop_after=1):
                 pass
