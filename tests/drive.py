@@ -27,6 +27,7 @@ def holder(role: str = "worker-steps") -> int:
             "namespace": "default",
             "host": "test",
             "process": 1,
+            "locked": True,
             "version": "test",
         },
     )

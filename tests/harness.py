@@ -22,7 +22,10 @@ from threads.models import Pulse
 ROOT = Path(__file__).resolve().parent.parent
 CELERY = ["-m", "celery", "-A", "project", "worker", "--loglevel=INFO"]
 QUIET = ["--without-gossip", "--without-mingle", "--without-heartbeat"]
-CALLS = "noop=quick:operator.truth,witness=quick:tests.witness.write"
+CALLS = (
+    "noop=quick:operator.truth,witness=quick:tests.witness.write,"
+    "die=quick:tests.witness.die,devour=quick:tests.witness.devour"
+)
 ROLES: dict[str, list[str]] = {
     "steps": [*CELERY, "-P", "prefork", "-c", "1", "-Q", "steps", *QUIET],
     "turns": [*CELERY, "-P", "threads", "-c", "8", "-Q", "turns", *QUIET],
@@ -146,12 +149,15 @@ class Stack:
                 process.wait(10)
 
     def down(self) -> None:
+        self.down_roles()
+        if not self.shares:
+            valkey.stop(self.broker)
+
+    def down_roles(self) -> None:
         for name, process in self.started.items():
             if process.poll() is None:
                 self.kill(name, number=signal.SIGCONT)
                 self.kill(name)
-        if not self.shares:
-            valkey.stop(self.broker)
 
     def wait(
         self, condition: Callable[[], Any], seconds: float = 30, why: str = ""

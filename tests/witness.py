@@ -1,9 +1,13 @@
-"""A function that `call` steps name in tests: it leaves a line and returns it."""
+"""What `call` steps name in tests: a line for the witness, and ends of a worker."""
 
 from __future__ import annotations
 
 import os
+import resource
+import signal
 from pathlib import Path
+
+from django.core.mail.backends.dummy import EmailBackend
 
 
 def write(line: str) -> str:
@@ -14,3 +18,26 @@ def write(line: str) -> str:
 
 def fail() -> None:
     raise RuntimeError("the line was busy")
+
+
+def die() -> None:
+    """End this worker's process at once, as the kernel does where memory runs out."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def devour() -> int:
+    """Take memory without end, under a limit that this process has put on itself."""
+    old = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (2 * 1024**3, old[1]))
+    try:
+        return len(bytearray(8 * 1024**3))
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, old)
+
+
+class DeadlyMail(EmailBackend):
+    """Ends the worker that sends with it."""
+
+    def send_messages(self, email_messages: object) -> int:
+        die()
+        return 0

@@ -232,7 +232,15 @@ class JobAdmin(Journal):
 
 @admin.register(Pulse)
 class PulseAdmin(Journal):
-    list_display = ["role", "name", "host", "process", "version", "seen_at", "dead_at"]
-    list_filter = ["role", ("dead_at", admin.EmptyFieldListFilter)]
+    list_display = [
+        "role",
+        "name",
+        "namespace",
+        "host",
+        "version",
+        "seen_at",
+        "dead_at",
+    ]
+    list_filter = ["role", "namespace", ("dead_at", admin.EmptyFieldListFilter)]
     search_fields = ["name", "host"]
     ordering = ["-seen_at"]

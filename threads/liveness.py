@@ -16,7 +16,7 @@ from django.conf import settings
 from django.db import models
 from psycopg.types.json import Jsonb
 
-from threads import hands, points, sessions
+from threads import db, hands, points, sessions
 from threads.models import Job, Turn
 from threads.sessions import LOCK_CLASS, lock_half
 
@@ -218,6 +218,7 @@ class Here:
     def __init__(self) -> None:
         self.holder: Holder | None = None
         self.process = 0
+        self.noted = (0, False)
         self.lock = threading.Lock()
 
     def begin(self, role: str, *, root: str = "") -> Holder:
@@ -228,6 +229,24 @@ class Here:
                 self.process = os.getpid()
                 self.holder.start()
             return self.holder
+
+    def note_messenger(self, *, silent: bool) -> None:
+        """Keep on the pulse since when the messenger has been silent, if it is.
+
+        Pages and commands read it there, so that none of them waits for the messenger.
+        """
+        if self.holder is None:
+            return
+        state = (self.holder.id if silent else 0, silent)
+        if state == self.noted:
+            return
+        db.fetch(
+            "UPDATE threads_pulse SET unheard_since ="
+            " CASE WHEN %(silent)s THEN statement_timestamp() END"
+            " WHERE id = %(id)s RETURNING id",
+            {"silent": silent, "id": self.holder.id},
+        )
+        self.noted = state
 
     def end(self) -> None:
         holder, self.holder = self.holder, None

@@ -22,6 +22,7 @@ class Messenger:
 
     def __init__(self) -> None:
         self.quiet_until = 0.0
+        self.silent = False  # as of the last time it was asked for anything
 
     def send(self, name: str, *, queue: str, args: list[Any]) -> bool:
         if time.monotonic() < self.quiet_until:
@@ -32,8 +33,10 @@ class Messenger:
             )
         except Exception as error:  # noqa: BLE001  the row stands; it is topped up
             self.quiet_until = time.monotonic() + QUIET_SECONDS
+            self.silent = True
             logger.warning("No ticket for %s: %s", name, error)
             return False
+        self.silent = False
         return True
 
 
@@ -66,9 +69,12 @@ def waiting_tickets(queue: str) -> int | None:
         # A channel asked for outright is tried once; the default one, without end.
         with current_app.connection_for_read() as link, link.channel() as channel:
             declared = channel.queue_declare(queue=name, passive=True)
-            return int(declared.message_count)
+        messenger.silent = False
+        return int(declared.message_count)
     except ChannelError:
+        messenger.silent = False
         return 0
     except Exception as error:  # noqa: BLE001  asked again at the next look
+        messenger.silent = True
         logger.warning("The tickets of %s cannot be counted: %s", queue, error)
         return None

@@ -192,6 +192,7 @@ def runs(
         "runs": [run_line(one, around) for one in found],
         "conductor": pulses.conductor(),
         "unclaimed": pulses.unclaimed(user),
+        "notes": pulses.notes(user),
     }
 
 

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 from django.conf import settings
-from django.db.models import Count, Min, Q
+from django.db.models import Count, Min, Q, QuerySet
 from django.db.models.functions import Now
 
 from threads import access as thread_access
 from threads import db
-from threads.models import Turn
+from threads.envelopes import registry
+from threads.models import Job, Pulse, Turn
 from threads.sessions import LOCK_CLASS
 from workflows import why
 from workflows.models import Run
-from workflows.moments import stamp
+from workflows.moments import plain, stamp
 
 LATE_BEATS = 3  # beats the conductor may miss before it counts as gone
 UNITS = (("d", 86_400), ("h", 3_600), ("min", 60))
@@ -61,6 +63,54 @@ def conductor() -> dict[str, Any]:
         "seconds": round(seconds, 1),
         "words": CONDUCTOR["alive" if alive else "gone"].format(span=span(seconds)),
     }
+
+
+NOTES = {
+    "messenger": (
+        "The messenger has not answered since {since}: nothing is lost, but what is "
+        "ready begins late. `/readyz` says what it answers."
+    ),
+    "pooled": (
+        "{count} of the processes here reach the database through a pooler that keeps "
+        "no session, so that a dead one is noticed late: set DATABASE_DIRECT_URL."
+    ),
+    "jobs": "{count} jobs wait for a worker that knows their type: {types}.",
+}
+
+
+def notes(user: Any) -> list[str]:
+    """Return what else an operator should know of, each in a sentence (C6, C8)."""
+    living = Pulse.objects.filter(namespace=settings.NAMESPACE, dead_at=None)
+    said = []
+    if since := messenger_silent_since():
+        said.append(NOTES["messenger"].format(since=plain(since)))
+    if pooled := living.filter(locked=False).count():
+        said.append(NOTES["pooled"].format(count=pooled))
+    unknown = waiting_jobs(user).exclude(type__in=registry)
+    types = unknown.order_by("type").values_list("type", flat=True).distinct()[:5]
+    if names := list(types):
+        words = ", ".join(names)
+        said.append(NOTES["jobs"].format(count=unknown.count(), types=words))
+    return said
+
+
+def messenger_silent_since() -> Any:
+    """Return since when a living process has not been answered by the messenger."""
+    fresh = timedelta(seconds=LATE_BEATS * settings.BEAT_SECONDS)
+    return Pulse.objects.filter(
+        namespace=settings.NAMESPACE, dead_at=None, seen_at__gt=Now() - fresh
+    ).aggregate(since=Min("unheard_since"))["since"]
+
+
+def waiting_jobs(user: Any) -> QuerySet[Job]:
+    """Return the jobs that have stood ready for a while and nobody has taken."""
+    mine = Q(house=None) | Q(house__in=thread_access.houses(user))
+    return Job.objects.filter(
+        mine,
+        namespace=settings.NAMESPACE,
+        state=Job.State.PENDING,
+        ready_at__lt=Now() - why.PATIENCE,
+    )
 
 
 def unclaimed(user: Any) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from django.core import checks
 from django.core.exceptions import ImproperlyConfigured
 
 from project import roles
+from project.checks import sessions_last
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -62,3 +63,15 @@ def test_tickets_are_never_run_in_place():
 
     assert app.conf.task_always_eager is False
     assert settings.CELERY_TASK_ALWAYS_EAGER is False
+
+
+def test_a_pooler_without_an_address_for_sessions_is_warned_of(settings, monkeypatch):
+    own = settings.DATABASES["default"]
+    monkeypatch.setitem(own, "DISABLE_SERVER_SIDE_CURSORS", 1)
+    settings.DATABASE_URL = settings.DATABASE_DIRECT_URL = "postgresql://pool/x"
+
+    (warning,) = sessions_last(None)
+    assert warning.id == "threadwork.W001"
+
+    settings.DATABASE_DIRECT_URL = "postgresql://direct/x"
+    assert sessions_last(None) == []

@@ -283,7 +283,7 @@ def test_runs_are_listed_newest_first_with_a_reason_and_the_pulse(wf, failed, fl
     document = wf("runs", "--json").document
     shown = wf("runs").stdout
 
-    assert set(document) == {"runs", "conductor", "unclaimed"}
+    assert set(document) == {"runs", "conductor", "unclaimed", "notes"}
     newest, oldest = document["runs"]
     assert oldest["id"] == str(failed.pk)
     assert oldest["reason"] == "ship: rejected by alice"

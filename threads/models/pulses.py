@@ -24,6 +24,8 @@ class Pulse(models.Model):
     started_at = models.DateTimeField(db_default=Now(), editable=False)
     seen_at = models.DateTimeField(db_default=Now())
     dead_at = models.DateTimeField(null=True)
+    # Since when the messenger has not answered it; readers never ask the messenger.
+    unheard_since = models.DateTimeField(null=True)
 
     class Meta:
         ordering = ["role", "name"]

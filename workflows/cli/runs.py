@@ -172,6 +172,8 @@ def row(line: dict[str, Any], *, now: datetime) -> list[Any]:
 def show_pulse(out: Out, found: dict[str, Any]) -> None:
     pulse, idle = found["conductor"], found["unclaimed"]
     out.say(Text(pulse["words"], style="dim" if pulse["alive"] else "bold red"))
+    for words in found["notes"]:
+        out.say(Text(words, style="bold red"))
     if idle["count"]:
         what = " and ".join(
             f"{idle[noun]} {noun if idle[noun] > 1 else noun[:-1]}"

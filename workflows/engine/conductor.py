@@ -222,6 +222,9 @@ class Conductor:
             for name, table, fits in WORK:
                 if (name == "threads.job") == (pool == "jobs"):
                     self.post_few(name, table, fits, facts, most=2 * workers)
+        if post.messenger.silent:
+            post.waiting_tickets("steps")  # asked again even where nothing is ready
+        liveness.here.note_messenger(silent=post.messenger.silent)
 
     def pools(self) -> list[tuple[Any, ...]]:
         """Return each pool with its living workers and what they can do."""
