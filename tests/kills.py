@@ -24,7 +24,7 @@ from django.db.models import Q
 from django.db.models.functions import Now
 
 from tests import drive, factories
-from threads import liveness, points
+from threads import burial, points
 from threads.jobs import mail
 from threads.models import Gate, House, Job, Pulse, Turn
 from threads.runtime import jobs, turns
@@ -84,7 +84,7 @@ class World:
         _, status = os.waitpid(pid, 0)
         if os.WIFSIGNALED(status):
             assert os.WTERMSIG(status) == signal.SIGKILL
-            liveness.stamp([pulse.pk])
+            burial.stamp([pulse.pk])
             return False
         fault = self.base / "fault"
         assert os.WEXITSTATUS(status) == 0, f"{role}: {fault.read_text()}"
