@@ -26,6 +26,7 @@ from threads import burial, db, gates, liveness, points, post, services, session
 from threads.liveness import ORPHANED
 from threads.runtime import jobs
 from workflows import cancelling, reconcile, slots, sweep
+from workflows.engine import tickets
 
 logger = logging.getLogger(__name__)
 
@@ -64,12 +65,6 @@ SELECT extract(epoch FROM least(
       WHERE w.next_slot_at > {began} ORDER BY w.next_slot_at LIMIT 1)
 ) - clock_timestamp())::float
 """.format(began="statement_timestamp() - make_interval(secs => %(round)s)")  # noqa: S608
-UNCLAIMED = """
-SELECT count(*) FROM (
-    SELECT 1 FROM {table} t WHERE state = 'pending' AND namespace = %(namespace)s
-       {pool} AND ready_at < statement_timestamp() - make_interval(secs => %(patience)s)
-       AND {fits} LIMIT 100) ready
-"""
 
 
 class Conductor:
@@ -210,53 +205,7 @@ class Conductor:
         if time.monotonic() < self.next_top_up:
             return
         self.next_top_up = time.monotonic() + reconcile.PATIENCE
-        for pool, workers, kinds, runtimes, roots in self.pools():
-            facts = {
-                "namespace": settings.NAMESPACE,
-                "pool": pool,
-                "patience": reconcile.PATIENCE,
-                "kinds": kinds,
-                "runtimes": runtimes,
-                "roots": roots,
-            }
-            for name, table, fits in WORK:
-                if (name == "threads.job") == (pool == "jobs"):
-                    self.post_few(name, table, fits, facts, most=2 * workers)
-        if post.messenger.silent:
-            post.waiting_tickets("steps")  # asked again even where nothing is ready
-        liveness.here.note_messenger(silent=post.messenger.silent)
-
-    def pools(self) -> list[tuple[Any, ...]]:
-        """Return each pool with its living workers and what they can do."""
-        return db.fetch(
-            "SELECT substring(role FROM 8), count(DISTINCT p.id),"
-            " array_agg(DISTINCT k) FILTER (WHERE k IS NOT NULL),"
-            " array_agg(DISTINCT u) FILTER (WHERE u IS NOT NULL),"
-            " array_agg(DISTINCT p.root) FROM (SELECT p.*,"
-            "  COALESCE(k.value, '') AS k, COALESCE(u.value, '') AS u"
-            "  FROM threads_pulse p"
-            "  LEFT JOIN LATERAL jsonb_array_elements_text(p.kinds) k ON true"
-            "  LEFT JOIN LATERAL jsonb_array_elements_text(p.runtimes) u ON true"
-            "  WHERE p.dead_at IS NULL AND p.role LIKE 'worker-%%'"
-            "  AND p.namespace = %(namespace)s) p GROUP BY role",
-            {"namespace": settings.NAMESPACE},
-        )
-
-    def post_few(
-        self, name: str, table: str, fits: str, facts: dict[str, Any], *, most: int
-    ) -> None:
-        by_pool = "" if table == "threads_job" else "AND pool = %(pool)s"
-        sql = UNCLAIMED.format(table=table, pool=by_pool, fits=fits)
-        ((unclaimed,),) = db.fetch(sql, facts)
-        if not unclaimed:
-            return
-        standing = post.waiting_tickets(facts["pool"])
-        if standing is None:
-            return
-        points.reached("conductor.topping")
-        arguments = [] if name == "threads.job" else [facts["pool"]]
-        for _ in range(min(unclaimed, most) - standing):
-            post.post_ticket(name, *arguments, "", queue=facts["pool"])
+        tickets.top_up()
 
     def sweep(self) -> None:
         """Sweep now and then, a page of the waits a round: nobody due waits for it."""
@@ -290,13 +239,3 @@ class Conductor:
             logger.warning("The conductor lost its ear: %s", error)
             self.ear = None
             liveness.pause(seconds)
-
-
-FITS_TURN = (
-    "(needs = '' OR needs = ANY(%(runtimes)s)) AND (root = '' OR root = ANY(%(roots)s))"
-)
-WORK = (
-    ("workflows.advance", "workflows_run", "(needs = '' OR needs = ANY(%(kinds)s))"),
-    ("threads.turn", "threads_turn", FITS_TURN),
-    ("threads.job", "threads_job", "true"),
-)
