@@ -93,6 +93,17 @@ def cancels(case: Case) -> None:
             cancel_run(first.pk, by=case.world.alice, reason="enough")
 
 
+def late(case: Case) -> None:
+    """Let the run's deadline come while it sleeps."""
+    case.start()
+    for run in case.runs():
+        hands.sql(
+            "UPDATE workflows_run SET deadline_at = statement_timestamp() WHERE id = %s"
+            " AND state = 'sleeping' AND deadline_at > statement_timestamp()",
+            run.pk,
+        )
+
+
 def retries(case: Case) -> None:
     case.start()
     runs = case.runs()
@@ -220,7 +231,7 @@ VERBS = [
     Scenario("descend", parent, cancels, runs=2, other=around(factories.gate("ask"))),
     Scenario("retry", fails_once, retries, runs=2),
     Scenario("notify", fails_once, more={"notify": ["alice"]}),
-    Scenario("late", around(factories.sleep("rest", 600)), more={"deadline": 0.1}),
+    Scenario("late", around(factories.sleep("rest", 600)), late, {"deadline": 600}),
     Scenario(
         "slot", around(), lambda case: None, {"schedule": "@yearly"}, setup=slot_is_due
     ),
