@@ -74,7 +74,7 @@ NOTES = {
         "{count} of the processes here reach the database through a pooler that keeps "
         "no session, so that a dead one is noticed late: set DATABASE_DIRECT_URL."
     ),
-    "jobs": "{count} jobs wait for a worker that knows their type: {types}.",
+    "jobs": "Jobs wait for a worker that knows their type: {types}.",
 }
 
 
@@ -87,10 +87,9 @@ def notes(user: Any) -> list[str]:
     if pooled := living.filter(locked=False).count():
         said.append(NOTES["pooled"].format(count=pooled))
     unknown = waiting_jobs(user).exclude(type__in=registry)
-    types = unknown.order_by("type").values_list("type", flat=True).distinct()[:5]
-    if names := list(types):
-        words = ", ".join(names)
-        said.append(NOTES["jobs"].format(count=unknown.count(), types=words))
+    counts = unknown.order_by("type").values_list("type").annotate(count=Count("pk"))
+    if types := ", ".join(f"{name} ({count})" for name, count in counts[:5]):
+        said.append(NOTES["jobs"].format(types=types))
     return said
 
 

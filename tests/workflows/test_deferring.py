@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 
 from tests import drive, factories, hands
-from threads import liveness, tenancy
-from threads.models import Bot, House, Turn
-from workflows import documents, plan, selectors, tasks, why
+from threads import liveness, services, tenancy
+from threads.envelopes import Payload, registry
+from threads.models import Bot, House, Job, Turn
+from threads.runtime import jobs
+from workflows import documents, plan, pulses, selectors, tasks, why
 from workflows.engine import claims
 from workflows.models import Attempt, Plan, Run
 from workflows.services import cancel_run, spawn_run
@@ -145,3 +147,35 @@ def test_the_next_house_gets_its_turn(house):
 
     assert lone.pk in claimed[:2]
     assert Run.objects.filter(state="running").count() == 3
+
+
+class Party(Payload):
+    type_name = "ball.v1"
+
+
+del registry["ball.v1"]  # known where a test says so
+
+
+def test_a_job_of_an_unknown_type_waits_in_sight_for_a_worker_that_knows_it(
+    house, alice, monkeypatch
+):
+    monkeypatch.setitem(registry, "ball.v1", Party)
+    services.post_job(Party(), house=house)
+    monkeypatch.delitem(registry, "ball.v1")
+    hands.sql("UPDATE threads_job SET ready_at = now() - interval '1 minute'")
+    me = drive.holder("worker-jobs")
+
+    assert jobs.work_off(holder=me) == 0
+
+    job = Job.objects.get()
+    assert (job.state, job.attempts, job.holder) == ("pending", 0, None)
+    assert pulses.notes(alice) == [
+        "Jobs wait for a worker that knows their type: ball.v1 (1)."
+    ]
+
+    monkeypatch.setitem(registry, "ball.v1", Party)
+    guests: list[object] = []
+    monkeypatch.setitem(jobs.handlers, "ball.v1", guests.append)
+    assert jobs.work_off(holder=me) == 1
+    job.refresh_from_db()
+    assert (job.state, len(guests)) == ("succeeded", 1)

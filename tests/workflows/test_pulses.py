@@ -59,7 +59,7 @@ def test_jobs_of_a_type_nobody_knows_are_named(house, alice):
     Job.objects.create(type="moon.v1", **facts)
 
     assert pulses.notes(alice) == [
-        "2 jobs wait for a worker that knows their type: party.v9."
+        "Jobs wait for a worker that knows their type: party.v9 (2)."
     ]
 
 
