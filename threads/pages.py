@@ -26,6 +26,8 @@ STATUS = {
     "already_answered": 409,
     "run_settled": 409,
     "run_active": 409,
+    "run_stopping": 409,
+    "not_paused": 409,
     "bad_answer": 422,
     "malformed": 422,
     "bad_payload": 422,

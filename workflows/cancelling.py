@@ -34,7 +34,10 @@ def cancel_run(run_id: UUID, *, by: Any = None, who: str = "", reason: str = "")
         if run.state in Run.SETTLED:
             raise RunSettled(why.in_words(run))
         asked = Run.objects.filter(pk=run_id, cancel_asked_at=None).update(
-            cancel_asked_at=Now(), cancel_words=f"{name}\n{clean}"
+            cancel_asked_at=Now(),
+            cancel_words=f"{name}\n{clean}",
+            paused_at=None,  # else nobody would take it up to settle it
+            paused_words="",
         )
         run.refresh_from_db()
         if asked:
@@ -106,6 +109,8 @@ def overdue_run(run_id: UUID) -> bool:
                 overdue=True,
                 cancel_asked_at=Now(),
                 cancel_words=f"System\n{reason}",
+                paused_at=None,
+                paused_words="",
             )
         )
         if not stopped:

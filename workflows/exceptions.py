@@ -32,6 +32,18 @@ class RunSettled(WorkflowError):
     code = "run_settled"
 
 
+class RunStopping(WorkflowError):
+    """The run is being stopped, so it cannot be changed."""
+
+    code = "run_stopping"
+
+
+class NotPaused(WorkflowError):
+    """The run is not paused."""
+
+    code = "not_paused"
+
+
 class RunActive(WorkflowError):
     """The run has not ended yet; cancel it or wait for it first."""
 

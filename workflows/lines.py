@@ -10,11 +10,13 @@ from uuid import UUID
 from django.db.models import F, Q
 
 from threads.models import Gate
+from workflows import selectors
 from workflows.models import Checkpoint, Run, RunThread
 from workflows.moments import plain, stamp, stamp_or_none
 
 LINES = {
     "ready": "ready to go on",
+    "held": "paused by {who}",
     "paused": "not started: the workflow is paused",
     "seat": "not started: it waits for another run to end",
     "deferred": "waiting for a worker that can run it: {reason}",
@@ -25,7 +27,9 @@ LINES = {
     "gate": "waiting for {who} to answer “{title}”",
     "turn": "waiting for {bot} to finish “{step}”",
     "ask": "waiting for anyone to say whether “{step}” runs again",
-    "event": "waiting for an event at “{step}”",
+    "event": "waiting for the event {event}",
+    "run": "waiting for run {run} to end",
+    "between": "“{step}” runs again at {until}",
     "cancelled": "cancelled by {who}",
 }
 
@@ -85,7 +89,6 @@ def look_around(runs: Iterable[Run]) -> Around:
 def reason(run: Run, around: Around) -> str:
     """Say in one line why the run is where it is; nothing where it completed."""
     step = around.steps.get(run.pk)
-    name = step.name if step else ""
     match run.state:
         case Run.State.FAILED if run.failure:
             failed = (run.failure["step"], run.failure["reason"])
@@ -98,12 +101,26 @@ def reason(run: Run, around: Around) -> str:
             return ""
         case _ if run.cancel_asked_at is not None:
             return LINES["stopping"]
-        case Run.State.PENDING:
-            return pending_reason(run)
-        case Run.State.RUNNING:
-            return LINES["running"].format(step=name) if name else ""
         case _:
-            return parked_reason(run, around.waits.get(run.pk), step)
+            return active_reason(run, around.waits.get(run.pk), step)
+
+
+def active_reason(run: Run, wait: RunThread | None, step: Checkpoint | None) -> str:
+    words = parked_reason(run, wait, step)
+    if run.state == Run.State.PENDING:
+        words = pending_reason(run) if run.paused_at is None else ""
+    elif run.state == Run.State.RUNNING:
+        words = LINES["running"].format(step=step.name) if step else ""
+    return ", ".join(part for part in (words, held_reason(run)) if part)
+
+
+def held_reason(run: Run) -> str:
+    """Say who has paused a run and why; nothing where nobody has."""
+    if run.paused_at is None:
+        return ""
+    who, _, because = run.paused_words.partition("\n")
+    words = LINES["held"].format(who=who or "System")
+    return f"{words}: {because}" if because else words
 
 
 def pending_reason(run: Run) -> str:
@@ -116,7 +133,10 @@ def pending_reason(run: Run) -> str:
 def parked_reason(run: Run, wait: RunThread | None, step: Checkpoint | None) -> str:
     name = step.name if step else ""
     if wait is None:
-        return ""
+        until = plain(run.due_at) if run.due_at else ""
+        named = selectors.plan_steps(run.plan_id)[run.position : run.position + 1]
+        step_name = named[0]["name"] if named else ""
+        return LINES["between"].format(step=step_name, until=until) if until else ""
     match wait.await_kind:
         case RunThread.Kind.TIME:
             key = "retrying" if step is not None and step.error else "time"
@@ -127,7 +147,12 @@ def parked_reason(run: Run, wait: RunThread | None, step: Checkpoint | None) -> 
         case _ if wait.await_turn is not None and wait.await_turn.state == "waiting":
             return LINES["ask"].format(step=name)
         case kind:
-            return LINES[kind].format(bot=wait.worker_bot.name, step=name)
+            return LINES[kind].format(
+                bot=wait.worker_bot.name,
+                step=name,
+                event=wait.event_name,
+                run=short(wait.await_run) if wait.await_run else "",
+            )
 
 
 def gate_reason(gate: Gate) -> str:

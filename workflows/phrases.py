@@ -54,6 +54,9 @@ CANCELLED_WITH = "run {run}, which started it, was stopped"
 
 COMPLETED = "Completed."
 FAILED = "Failed at {step}: {reason}"
+RUN_PAUSED = "Paused by {who}."
+RUN_PAUSED_BECAUSE = "Paused by {who}: {reason}"
+RUN_RESUMED = "Resumed by {who}."
 CANCELLED = "Cancelled by {who}."
 CANCELLED_BECAUSE = "Cancelled by {who}: {reason}"
 CANCEL_ASKED = "{who} asked to cancel; what runs now is being stopped."
@@ -84,6 +87,14 @@ WHY = {
     ),
     "running": "At work on {step} since {since} ({holder}).",
     "stopping": "Stopping: somebody asked to cancel it at {since}.",
+    "overdue": "Stopping since {since}: the run has taken longer than {limit}.",
+    "held": "Paused by {who} since {since}: no further step begins.",
+    "held_because": (
+        "Paused by {who} since {since} ({reason}): no further step begins."
+    ),
+    "event": "Waiting for the event {event}{key} since {since}{until}.",
+    "run": "Waiting for run {run} ({workflow}, {state}) since {since}{until}.",
+    "between": "{step} runs again at {at} (iteration {iteration}).",
     "sleeping": "Asleep until {until}.",
     "retrying": "{step} failed; it is tried again at {until}.",
     "bot": "Waiting for {bot} to finish {step}, since {since}.",
@@ -97,6 +108,7 @@ WHY = {
     "cancelled": "Cancelled at {at} by {who}.",
 }
 UNTIL = ", until {until}"
+WITH_KEY = " with the key {key}"
 ENDED = (
     "This run has ended, so nobody acts on that: {why} "
     "“Start again” begins a new run; “Retry” keeps what is done."

@@ -15,17 +15,20 @@ from threads.models import Thread
 from workflows import (
     cancelling,
     journal,
+    pausing,
     payloads,
     phrases,
     reconcile,
+    retrying,
     seats,
-    selectors,
 )
-from workflows.exceptions import NotFound, NotReached, RunActive, RunSettled
-from workflows.models import Checkpoint, Run, RunKey, RunThread, Seat, Workflow
+from workflows.exceptions import NotFound, RunSettled
+from workflows.models import Run, RunKey, RunThread, Seat, Workflow
 
 cancel_run = cancelling.cancel_run
 look = reconcile.look
+pause_run = pausing.pause_run
+resume_run = pausing.resume_run
 
 
 @dataclass(frozen=True)
@@ -208,7 +211,7 @@ def open_run_thread(run: Run, workflow: Workflow, start: Start) -> None:
     )
     RunThread.objects.create(run=run, thread=thread, worker_bot=workflow.bot)
     if start.retry_of is not None:
-        keep_steps(run, start)
+        retrying.keep_steps(run, start.retry_of, position=start.position)
     points.written("spawn")
     if run.ready_at is not None:
         post.post_ticket("workflows.advance", run.pool, run.pk, queue=run.pool)
@@ -223,36 +226,6 @@ def started_words(run: Run, start: Start) -> str:
     return phrases.STARTED_BY.format(who=start.name())
 
 
-def keep_steps(run: Run, start: Start) -> None:
-    """Copy the finished steps before the position; they never run again."""
-    old = Checkpoint.objects.filter(
-        run=start.retry_of, position__lt=start.position, state__in=Checkpoint.ENDED
-    ).exclude(state=Checkpoint.State.CANCELLED)
-    if len({step.position for step in old}) < start.position:
-        raise NotReached
-    for step in old:
-        step.pk, step.run, step.entry = None, run, None
-        step.save(force_insert=True)
-    past = selectors.past_steps(run.pk, run.plan_id)
-    failed = next(
-        (p for p in past if p.state == "failed" and p.on_error == "stop"), None
-    )
-    if failed is not None:
-        refuse_skipped(run, failed.name)
-        failure = {"step": failed.name, "reason": failed.reason}
-        Run.objects.filter(pk=run.pk).update(failure=failure)
-
-
-def refuse_skipped(run: Run, failed: str) -> None:
-    """Refuse to begin at a step that the kept failure would only skip."""
-    step = selectors.step_at(run.plan_id, run.position)
-    if getattr(step, "when", "") == "on_success":
-        raise NotReached(
-            f"“{failed}” failed before that step and stops the run; "
-            f"begin at “{failed}” or earlier."
-        )
-
-
 def retry_run(
     run: Run, *, by: Any = None, from_step: str = "", who: str = ""
 ) -> Spawned:
@@ -261,16 +234,7 @@ def retry_run(
     Without a step named, it begins at the first that failed. Raises RunActive for a
     run that has not ended, NotFound or NotReached for a step it cannot begin at.
     """
-    if run.state not in Run.SETTLED:
-        raise RunActive
-    if run.state == Run.State.COMPLETED and not from_step:
-        raise NotReached(phrases.NOTHING_TO_RETRY)
-    steps = selectors.plan_steps(run.plan_id)
-    names = [step["name"] for step in steps]
-    if from_step and from_step not in names:
-        known = ", ".join(names)
-        raise NotFound(f"There is no step called “{from_step}”; there are {known}.")
-    position = names.index(from_step) if from_step else first_failed(run, names)
+    position, names = retrying.begins_at(run, from_step)
     kept = ", ".join(names[:position]) or phrases.NOTHING_KEPT
     start = Start(trigger=Run.Trigger.RETRY, by=by, who=who)
     note = phrases.RETRY_OF.format(who=start.name(), run=run.pk, kept=kept)
@@ -286,14 +250,3 @@ def retry_run(
             note=note,
         ),
     )
-
-
-def first_failed(run: Run, names: list[str]) -> int:
-    """Return where a retry begins: what failed the run or was cancelled, or came next."""
-    for step in selectors.past_steps(run.pk, run.plan_id):
-        stopped = step.state == "failed" and step.on_error == "stop"
-        if stopped or step.state == "cancelled":
-            return names.index(step.name)
-    if run.failure and run.failure["step"] in names:
-        return names.index(run.failure["step"])
-    return min(run.position, len(names) - 1)

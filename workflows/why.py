@@ -9,7 +9,7 @@ from django.db import connection
 
 from threads import phrases as thread_phrases
 from threads.models import Gate, Pulse, Turn
-from workflows import phrases, selectors
+from workflows import phrases, selectors, standing
 from workflows.models import Checkpoint, Run, RunThread, Seat
 from workflows.moments import plain, stamp, stamp_or_none
 
@@ -28,7 +28,7 @@ def in_words(run: Run) -> str:
         case Run.State.PENDING:
             return pending_words(run)
         case Run.State.RUNNING:
-            return running_words(run)
+            return f"{running_words(run)} {standing.paused(run)}".rstrip()
         case Run.State.SLEEPING | Run.State.WAITING:
             waits = waiting_for(run)
             return waits["words"] if waits else ""
@@ -37,6 +37,8 @@ def in_words(run: Run) -> str:
 
 
 def pending_words(run: Run) -> str:
+    if run.paused_at is not None:
+        return standing.paused(run)
     if run.deferred == Run.NO_SEAT:
         return phrases.WHY["no_seat"].format(run=sitting(run))
     if run.ready_at is None:
@@ -57,7 +59,7 @@ def sitting(run: Run) -> str:
 
 def running_words(run: Run) -> str:
     if run.cancel_asked_at is not None:
-        return phrases.WHY["stopping"].format(since=plain(run.cancel_asked_at))
+        return standing.stopping(run)
     pulse = Pulse.objects.filter(pk=run.holder or 0).first()
     holder = f"{pulse.role} on {pulse.host}" if pulse else "a worker"
     return phrases.WHY["running"].format(
@@ -81,18 +83,24 @@ def step_name(run: Run) -> str:
 
 def waiting_for(run: Run) -> dict[str, Any] | None:
     """Return kind, words, since and until of what a run is parked on, or None."""
+    if run.state == Run.State.PENDING and run.paused_at is not None:
+        return waits("paused", standing.paused(run), run.paused_at)
     if run.state == Run.State.PENDING and run.deferred == Run.NO_SEAT:
         return waits("seat", pending_words(run), run.created_at)
     if run.state not in {Run.State.SLEEPING, Run.State.WAITING}:
         return None
+    found = parked_on(run)
+    words = f"{found['words']} {standing.paused(run)}".rstrip()
+    return {**found, "words": words}
+
+
+def parked_on(run: Run) -> dict[str, Any]:
     wait = RunThread.objects.select_related("worker_bot", "await_gate", "await_turn")
     found = wait.filter(run=run, awaiting=True).first()
-    if found is None:
-        return None
     if run.cancel_asked_at is not None:
-        since = run.cancel_asked_at
-        words = phrases.WHY["stopping"].format(since=plain(since))
-        return waits("cancel", words, since)
+        return waits("cancel", standing.stopping(run), run.cancel_asked_at)
+    if found is None:  # a turn ended its last iteration
+        return waits("time", standing.between(run), run.created_at, run.due_at)
     since = found.await_started_at or run.created_at
     match found.await_kind:
         case RunThread.Kind.TIME:
@@ -100,6 +108,10 @@ def waiting_for(run: Run) -> dict[str, Any] | None:
         case RunThread.Kind.GATE if found.await_gate is not None:
             gate = found.await_gate
             return waits("gate", gate_words(gate), since, gate.due_at)
+        case RunThread.Kind.EVENT:
+            return waits("event", standing.for_event(run, found), since, run.due_at)
+        case RunThread.Kind.RUN:
+            return waits("run", standing.for_run(run, found), since, run.due_at)
         case _ if found.await_turn is not None and found.await_turn.state == "waiting":
             asked = Gate.objects.filter(turn=found.await_turn, state="open").first()
             words = gate_words(asked) if asked else turn_words(run, found)
@@ -123,6 +135,8 @@ def sleeping_words(run: Run) -> str:
     step = Checkpoint.objects.filter(
         run=run, position=run.position, iteration=run.iteration
     ).first()
+    if step is None and run.iteration > 1:
+        return standing.between(run)
     retrying = step is not None and bool(step.error)
     return phrases.WHY["retrying" if retrying else "sleeping"].format(
         step=step_name(run), until=plain(run.due_at)
