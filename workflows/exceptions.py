@@ -44,6 +44,30 @@ class NotPaused(WorkflowError):
     code = "not_paused"
 
 
+class StepAtWork(WorkflowError):
+    """The step is at work at this moment; wait for its end, or cancel the run."""
+
+    code = "step_at_work"
+
+
+class ByHandAlready(WorkflowError):
+    """Somebody has ended this step by hand already; what runs is being stopped."""
+
+    code = "by_hand_already"
+
+
+class NeedsReason(WorkflowError):
+    """Say why: whoever ends a step by hand gives a reason."""
+
+    code = "needs_reason"
+
+
+class BadResult(WorkflowError):
+    """The step cannot leave that result."""
+
+    code = "bad_result"
+
+
 class RunActive(WorkflowError):
     """The run has not ended yet; cancel it or wait for it first."""
 

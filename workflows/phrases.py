@@ -9,6 +9,7 @@ BY_SCHEDULE_LATE = (
     "the schedule, for the slot {slot:%Y-%m-%d %H:%M} UTC, which was missed"
 )
 RETRY_OF = "Started by {who} to retry run {run}. Kept from it: {kept}."
+RETRY_PAYLOAD = " The payload was changed to {payload}"
 NOTHING_TO_RETRY = (
     "This run completed, so nothing is left to retry. `wf spawn` starts a new one; "
     "`--from STEP` does one step and what follows again."
@@ -54,6 +55,12 @@ CANCELLED_WITH = "run {run}, which started it, was stopped"
 
 COMPLETED = "Completed."
 FAILED = "Failed at {step}: {reason}"
+SKIPPED_BY_HAND = "Skipped {step} by {who}: {reason}"
+SET_BY_HAND = "{who} set the result of {step} by hand: {reason}"
+BY_HAND_STOPPING = "What runs now is being stopped."
+ALL_STEPS_DONE = "All steps of this run are done."
+STANDS_ELSEWHERE = "The run stands at “{at}”, not at “{step}”."
+CHILD_OF_STEP = "the step “{step}” of run {run}, which started it, was ended by hand"
 RUN_PAUSED = "Paused by {who}."
 RUN_PAUSED_BECAUSE = "Paused by {who}: {reason}"
 RUN_RESUMED = "Resumed by {who}."

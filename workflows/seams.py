@@ -185,7 +185,9 @@ def finish(thread: LockedThread, wait: RunThread, back: Back) -> bool:
 
 def set_by_hand(words: Mapping[str, Any]) -> Back:
     """Return what a person set in the place of what came back."""
-    return Back(words["state"], words["reason"], words["result"], final=True)
+    skips = words["state"] == Checkpoint.State.SKIPPED
+    reason = words["reason"] if skips else ""
+    return Back(words["state"], reason, words["result"], final=True)
 
 
 def moved_on(waited: Waited, event: str, back: Back) -> bool:

@@ -15,6 +15,7 @@ from threads.models import Thread
 from workflows import (
     cancelling,
     journal,
+    overruling,
     pausing,
     payloads,
     phrases,
@@ -22,11 +23,14 @@ from workflows import (
     retrying,
     seats,
 )
+from workflows.byhand import Hand
 from workflows.exceptions import NotFound, RunSettled
 from workflows.models import Run, RunKey, RunThread, Seat, Workflow
 
 cancel_run = cancelling.cancel_run
 look = reconcile.look
+skip_step = overruling.skip_step
+set_result = overruling.set_result
 pause_run = pausing.pause_run
 resume_run = pausing.resume_run
 
@@ -52,6 +56,7 @@ class Start:
     position: int = 0
     overlap: str = ""
     note: str = ""
+    hand: Hand | None = None  # of the step before the position
 
     def name(self) -> str:
         return self.who or (person_author(self.by).name if self.by else "System")
@@ -211,7 +216,7 @@ def open_run_thread(run: Run, workflow: Workflow, start: Start) -> None:
     )
     RunThread.objects.create(run=run, thread=thread, worker_bot=workflow.bot)
     if start.retry_of is not None:
-        retrying.keep_steps(run, start.retry_of, position=start.position)
+        retrying.keep_steps(run, start.retry_of, hand=start.hand, who=start.name())
     points.written("spawn")
     if run.ready_at is not None:
         post.post_ticket("workflows.advance", run.pool, run.pk, queue=run.pool)
@@ -227,10 +232,18 @@ def started_words(run: Run, start: Start) -> str:
 
 
 def retry_run(
-    run: Run, *, by: Any = None, from_step: str = "", who: str = ""
+    run: Run,
+    *,
+    by: Any = None,
+    from_step: str = "",
+    who: str = "",
+    payload: object = None,
+    hand: Hand | None = None,
 ) -> Spawned:
     """Start a new run that keeps the finished steps before the one to do again.
 
+    With a hand, that step is not done again: it ends by hand, and the run begins after
+    it. With a payload, that replaces the one of the run.
     Without a step named, it begins at the first that failed. Raises RunActive for a
     run that has not ended, NotFound or NotReached for a step it cannot begin at.
     """
@@ -238,15 +251,19 @@ def retry_run(
     kept = ", ".join(names[:position]) or phrases.NOTHING_KEPT
     start = Start(trigger=Run.Trigger.RETRY, by=by, who=who)
     note = phrases.RETRY_OF.format(who=start.name(), run=run.pk, kept=kept)
+    if payload is not None and payload != run.payload:
+        given = journal.as_json(payloads.checked(payload)) or ""
+        note += phrases.RETRY_PAYLOAD.format(payload=text.one_line(given, 500))
     return spawn_run(
         run.workflow,
-        payload=run.payload,
+        payload=run.payload if payload is None else payload,
         start=Start(
             trigger=Run.Trigger.RETRY,
             by=by,
             who=who,
             retry_of=run,
-            position=position,
+            position=position + (1 if hand else 0),
             note=note,
+            hand=hand,
         ),
     )

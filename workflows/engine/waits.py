@@ -12,6 +12,7 @@ from typing import Any
 from django.db import transaction
 
 from threads import phrases as thread_phrases
+from threads.locking import locked
 from workflows import (
     durations,
     events,
@@ -120,7 +121,8 @@ def parked_on(
 ) -> bool:
     """Park until the run has ended; False where it has. Raises CannotStart."""
     wait = Park(RunThread.Kind.RUN, done_event(held), run=child.pk, seconds=left)
-    with transaction.atomic():
+    # The thread before that run's row, as whoever ends this step by hand.
+    with locked(held.thread):
         if not children.await_end(held, child.pk):
             return False
         sending.wait_outside(held, step, wait, words)
