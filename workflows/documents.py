@@ -19,6 +19,7 @@ from workflows.lines import Around, head, look_around, run_line, short
 from workflows.models import Attempt, Checkpoint, Event, Run, RunThread, Slot, Workflow
 from workflows.moments import stamp, stamp_or_none
 
+KIN = 1000  # runs that a run has started, the first ones
 PROGRESS = 8_000  # characters of what a step at work has written, its end
 
 __all__ = ["run", "run_line", "runs", "short", "slots", "thread_lines", "workflows"]
@@ -37,6 +38,7 @@ def run(run: Run, *, entries: int | None = 500) -> dict[str, Any]:
         **head(run),
         "payload": run.payload,
         "retries": retries(run),
+        **around(run),
         "attempts": sum(a.ended != Attempt.Ended.RELEASED for a in attempts),
         "waiting_for": why.waiting_for(run),
         "steps": steps(run, thread),
@@ -78,6 +80,24 @@ def progress(run: Run) -> str | None:
     return selectors.told(found.lines)[-PROGRESS:] if found else None
 
 
+def around(run: Run) -> dict[str, Any]:
+    """Return what stands around a run: its limit, who has paused it, its kin."""
+    children = Run.objects.filter(parent=run).order_by("created_at", "pk")
+    return {
+        "deadline_at": stamp_or_none(run.deadline_at),
+        "paused": paused(run),
+        "parent": str(run.parent_id) if run.parent_id else None,
+        "children": [str(pk) for pk in children.values_list("pk", flat=True)[:KIN]],
+    }
+
+
+def paused(run: Run) -> dict[str, Any] | None:
+    if run.paused_at is None or run.state in Run.SETTLED:
+        return None
+    by, _, reason = run.paused_words.partition("\n")
+    return {"by": by, "reason": reason, "since": stamp(run.paused_at)}
+
+
 def retries(run: Run) -> list[str]:
     """Return the runs that retry this one; while it is active there are none."""
     if run.state in Run.ACTIVE:
@@ -109,6 +129,7 @@ def step_line(row: Checkpoint, *, died: Mapping[str, int]) -> dict[str, Any]:
         "instruction": row.instruction,
         "result": row.result,
         "error": row.error or None,
+        "by_hand": row.by_hand,
         "progress": None,
     }
 
@@ -126,6 +147,7 @@ def pending_line(position: int, step: Mapping[str, Any]) -> dict[str, Any]:
         "instruction": "",
         "result": None,
         "error": None,
+        "by_hand": None,
         "progress": None,
     }
 

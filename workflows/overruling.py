@@ -32,7 +32,7 @@ END = """
 WITH moved AS (
     UPDATE workflows_run r
        SET state = 'pending', position = r.position + 1, iteration = 1, crashes = 0,
-           due_at = NULL, needs = '',
+           due_at = NULL, needs = '', pool = 'steps',
            ready_at = CASE WHEN r.deferred = ANY(%(held_back)s) THEN r.ready_at
                            ELSE statement_timestamp() END,
            deferred = CASE WHEN r.deferred = ANY(%(held_back)s) THEN r.deferred
@@ -108,7 +108,10 @@ def set_result(
     return end_step(run_id, Hand(reason, result=result), by=by, who=who, step=step)
 
 
-def end_step(run_id: UUID, hand: Hand, *, by: Any, who: str, step: str) -> Run:
+def end_step(
+    run_id: UUID, hand: Hand, *, by: Any = None, who: str = "", step: str = ""
+) -> Run:
+    """End the step a run stands at as the hand says."""
     name = who or (person_author(by).name if by else "System")
     thread_id = RunThread.objects.values_list("thread", flat=True).get(run=run_id)
     with locked(thread_id) as thread:

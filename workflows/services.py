@@ -31,6 +31,7 @@ cancel_run = cancelling.cancel_run
 look = reconcile.look
 skip_step = overruling.skip_step
 set_result = overruling.set_result
+end_step = overruling.end_step
 pause_run = pausing.pause_run
 resume_run = pausing.resume_run
 

@@ -90,14 +90,9 @@ def test_a_retry_that_skips_goes_on_as_after_a_skipped_step(stuck, alice):
         ("rescue", "skipped"),
     ]
     assert "Skipped ship by alice: not today" in drive.bodies(again)
-    assert (
-        hands.failure(again)
-        == (
-            "tell",
-            "steps.ship.output: the step “ship” was skipped",
-        )
-        or hands.failure(again)[0] == "tell"
-    )
+    step, reason = hands.failure(again)
+    assert step == "tell"
+    assert "skipped" in reason
 
 
 def test_a_cancelled_run_goes_on_past_the_step_it_was_cancelled_at(house, alice):

@@ -9,12 +9,22 @@ from django.db import DatabaseError, InterfaceError, OperationalError, Programmi
 from threads import text
 from threads.exceptions import ThreadError
 from workflows import plan
-from workflows.cli import answers, impact, members, recipes, runs, show, values, vault
+from workflows.cli import (
+    answers,
+    control,
+    impact,
+    members,
+    recipes,
+    runs,
+    show,
+    values,
+    vault,
+)
 from workflows.cli.commands import Commands, Options, add_common
 from workflows.cli.output import Out, Refusal
 from workflows.exceptions import WorkflowError
 
-NOUNS = (recipes, runs, show, impact, answers, vault, members)
+NOUNS = (recipes, runs, show, impact, answers, control, vault, members)
 REFUSED = (Refusal, ThreadError, WorkflowError, plan.Refused, text.Unclean)
 INTERRUPTED = 130
 

@@ -1,4 +1,4 @@
-"""`wf apply`, `export`, `list`, `pause`, `resume`, `slots`: workflows."""
+"""`wf apply`, `export`, `list`, `slots`: workflows."""
 
 from __future__ import annotations
 
@@ -26,13 +26,6 @@ def add(commands: Commands) -> None:
     export_ = commands.add("export", export, help="print a workflow's file")
     export_.add_argument("slug", metavar="SLUG")
     commands.add("list", list_, help="list the workflows")
-    pause_ = commands.add(
-        "pause", pause, help="skip a workflow's slots and hold new runs back"
-    )
-    pause_.add_argument("slug", metavar="SLUG")
-    pause_.add_argument("--reason", metavar="R", default="")
-    resume_ = commands.add("resume", resume, help="let a paused workflow go on")
-    resume_.add_argument("slug", metavar="SLUG")
     slots_ = commands.add("slots", slots, help="show a schedule's next and last slots")
     slots_.add_argument("slug", metavar="SLUG")
     slots_.add_argument("--next", metavar="N", default="5", help="0 to 100, default 5")
@@ -99,21 +92,6 @@ def row(line: dict[str, Any], *, now: Any) -> list[Any]:
         ago(last["created_at"], now=now) if last else "",
         line["schedule"] or "on demand",
     ]
-
-
-def pause(out: Out, options: Options) -> None:
-    who = acting.actor(house=options["house"], as_=options["as_"])
-    workflow = acting.workflow(who, options["slug"], role="author")
-    authoring.pause_workflow(workflow, reason=options["reason"])
-    words = "Its slots are skipped and new runs wait; runs under way go on."
-    answer(out, who, workflow.slug, f"Paused {workflow.slug}. {words}")
-
-
-def resume(out: Out, options: Options) -> None:
-    who = acting.actor(house=options["house"], as_=options["as_"])
-    workflow = acting.workflow(who, options["slug"], role="author")
-    authoring.resume_workflow(workflow)
-    answer(out, who, workflow.slug, f"Resumed {workflow.slug}.")
 
 
 def answer(out: Out, who: acting.Actor, slug: str, words: str) -> None:

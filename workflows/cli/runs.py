@@ -1,4 +1,4 @@
-"""`wf spawn`, `runs`, `cancel`, `retry`, `why`: runs."""
+"""`wf spawn`, `runs`, `why`: runs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from workflows.cli.entries import HOW_TO_ANSWER, Tail
 from workflows.cli.following import EXITS, NOT_ENDED, Watcher
 from workflows.cli.moments import ago, took
 from workflows.cli.output import Out, safe, state
-from workflows.exceptions import RunActive, RunSettled
 from workflows.models import Run, RunThread
 from workflows.pulses import span
 
@@ -43,14 +42,6 @@ def add(commands: Commands) -> None:
     runs_.add_argument("--failed", action="store_true", help="only those that failed")
     runs_.add_argument("--workflow", metavar="W", default="")
     runs_.add_argument("--limit", metavar="N", default="20", help="default 20")
-    cancel_ = commands.add("cancel", cancel, help="stop a run")
-    cancel_.add_argument("run", metavar="RUN")
-    cancel_.add_argument("--reason", metavar="R", default="")
-    retry_ = commands.add("retry", retry, help="a new run that keeps earlier results")
-    retry_.add_argument("run", metavar="RUN")
-    retry_.add_argument(
-        "--from", dest="from_", metavar="STEP", default="", help="begin at this step"
-    )
     why_ = commands.add("why", tell_why, help="why a run is where it is, in words")
     why_.add_argument("run", metavar="RUN")
 
@@ -187,49 +178,6 @@ def show_pulse(out: Out, found: dict[str, Any]) -> None:
                 style="bold red",
             )
         )
-
-
-def cancel(out: Out, options: Options) -> None:
-    who = acting.actor(house=options["house"], as_=options["as_"], run=options["run"])
-    run = acting.run(who, options["run"], role="member")
-    try:
-        services.cancel_run(run.pk, by=who.user, reason=options["reason"])
-    except RunSettled as error:
-        raise RunSettled(ended_words(acting.fresh(run), str(error))) from None
-    run = acting.fresh(run)
-    if out.as_json:
-        out.document(documents.run(run))
-    elif run.state in Run.SETTLED:
-        out.say(f"Cancelled {documents.short(run.pk)}.")
-    else:
-        out.say(f"Asked {documents.short(run.pk)} to stop; what runs now is stopped.")
-
-
-def ended_words(run: Run, words: str) -> str:
-    """Say that a run has ended: how, by whom and when."""
-    reason = documents.run_line(run)["reason"]
-    by = f" ({reason})" if run.state == Run.State.CANCELLED and reason else ""
-    return f"Run {documents.short(run.pk)} has already ended. {words}{by}"
-
-
-def retry(out: Out, options: Options) -> None:
-    who = acting.actor(house=options["house"], as_=options["as_"], run=options["run"])
-    old = acting.run(who, options["run"], role="member")
-    try:
-        spawned = services.retry_run(old, by=who.user, from_step=options["from_"])
-    except RunActive as error:
-        raise RunActive(f"{error} {why.in_words(old)}") from None
-    run = acting.fresh(spawned.run)
-    if out.as_json:
-        how = {"joined": spawned.joined, "new": spawned.new}
-        out.document({**documents.run(run), **how})
-        return
-    out.say(str(run.pk))
-    kept = [step["name"] for step in documents.run(run)["steps"][: run.position]]
-    if spawned.new:
-        out.notice(f"A new run; it keeps {', '.join(kept) or 'nothing'}.")
-    else:
-        out.notice("Joined the run that is still active.")
 
 
 def tell_why(out: Out, options: Options) -> None:

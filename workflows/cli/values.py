@@ -22,12 +22,16 @@ def json_object(raw: str | None, *, where: str) -> dict[str, Any] | None:
     """Read `{"a": 1}`, or `@FILE`, or `@-` for stdin; None where nothing was given."""
     if raw is None:
         return None
-    value = text.loads(
-        content(raw[1:], where=where) if raw[:1] == "@" else raw, where=where
-    )
+    value = json_value(raw, where=where)
     if not isinstance(value, dict):
         raise Refusal(f'{where}: must be a JSON object such as {{"branch": "main"}}')
     return value
+
+
+def json_value(raw: str, *, where: str) -> object:
+    """Read any JSON: `5`, `@FILE`, or `@-` for stdin."""
+    words = content(raw[1:], where=where) if raw[:1] == "@" else raw
+    return text.loads(words, where=where)
 
 
 def content(name: str, *, where: str) -> str:
