@@ -235,7 +235,7 @@ def test_who_paused_it_and_why_is_told(house, alice):
     run = begin(house, factories.gate("ship"))
     pause_run(run.pk, by=alice, reason="fire drill")
 
-    words = why.waiting_for(fresh(run))["words"]
+    words = why.in_words(fresh(run))
     assert words.startswith("Waiting for anyone in the house to answer “ship”")
     assert "Paused by alice since" in words
     assert "(fire drill): no further step begins." in words
@@ -244,6 +244,7 @@ def test_who_paused_it_and_why_is_told(house, alice):
 
     gates.speak(drive.thread_of(run), person=alice, text="yes")
     waits = why.waiting_for(fresh(run))
+    assert waits is not None
     assert waits["kind"] == "paused"
     assert documents.run_line(fresh(run))["reason"] == "paused by alice: fire drill"
 
@@ -257,7 +258,8 @@ def test_pausing_while_workers_take_runs_lets_none_go_further_than_its_step(
 
     def act(number):
         if number % 2:
-            return pause_run(runs[number // 2].pk) and 0
+            pause_run(runs[number // 2].pk)
+            return 0
         return advance.advance(pool="steps", holder=drive.holder(f"worker-{number}"))
 
     for name in range(0, 16, 2):

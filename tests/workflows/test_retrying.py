@@ -73,7 +73,7 @@ def test_a_retry_by_hand_records_the_failing_step_and_begins_at_the_next(stuck, 
         "alice set the result of ship by hand: shipped from my desk",
     ]
     assert drive.open_gate(again).prompt == "shipped, 1?"
-    assert again.steps.get(name="ship").by_hand["by"] == "alice"
+    assert again.steps.filter(name="ship", by_hand__by="alice").exists()
     assert again.retry_of_id == stuck.pk
     assert [pk for pk, _ in selectors.retries(stuck.pk)] == [again.pk]
     assert Event.objects.filter(name=f"wf.step.done:{again.pk}:1").count() == 1
