@@ -16,7 +16,7 @@ from threads.exceptions import (
     NotFound,
     NotYourGate,
 )
-from threads.models import Gate, Member
+from threads.models import Gate, GateAnswer, Member
 
 
 def is_late(gate: Gate) -> bool:
@@ -30,21 +30,36 @@ def database_now() -> datetime:
         return now
 
 
-def may_answer(gate: Gate, person: Any) -> None:
-    """Raise NotFound, NotAllowed, NotYourGate or AlreadyAnswered where they may not."""
-    member = Member.objects.filter(house_id=gate.house_id, user=person).first()
+def voice(house: int, person: Any) -> Member:
+    """Return the membership of a person who may speak; raise NotFound or NotAllowed."""
+    member = Member.objects.filter(house_id=house, user=person).first()
     if member is None or not person.is_active:
         raise NotFound
     if member.role == Member.Role.VIEWER:
         raise NotAllowed(phrases.VIEWERS_READ)
+    return member
+
+
+def may_answer(gate: Gate, person: Any, member: Member) -> None:
+    """Raise NotYourGate or AlreadyAnswered where this member may not."""
     names = {member.role, person.get_username(), person.email} - {""}
     if gate.who and not names & set(gate.who):
         raise NotYourGate(phrases.NOT_FOR_YOU.format(who=", ".join(gate.who)))
     if gate.not_starter and gate.starter_id == person.pk:
         raise NotYourGate(phrases.NOT_THE_STARTER)
-    said = gate.answers.filter(person=person, iteration=gate.iteration).first()
-    if said is not None:
-        raise AlreadyAnswered(phrases.ANSWERED_ALREADY.format(answer=said.answer))
+    for said in standing(gate):
+        if said.person_id == person.pk:
+            raise AlreadyAnswered(phrases.ANSWERED_ALREADY.format(answer=said.answer))
+
+
+def standing(gate: Gate) -> list[GateAnswer]:
+    """Return the answers to the question as it stands, read once with the gate."""
+    return [a for a in gate.answers.all() if a.iteration == gate.iteration]
+
+
+def approvals(gate: Gate) -> int:
+    """Return how many have approved, with the one whose answer is just being taken."""
+    return 1 + sum(said.answer == "approve" for said in standing(gate))
 
 
 def closed_words(gate: Gate) -> str:
@@ -94,13 +109,13 @@ def valid_answer(gate: Gate, answer: str) -> str:
 
 
 def outcome_of(gate: Gate, kept: str) -> str | None:
-    """Return what the answers so far come to, or None while more are needed."""
+    """Return what this answer and those before come to, or None while more are needed."""
     match gate.kind:
         case Gate.Kind.APPROVE:
             if kept == "reject":
                 return Gate.Outcome.REJECTED.value
-            have = gate.answers.filter(answer="approve").count()
-            return Gate.Outcome.APPROVED.value if have >= gate.approvals else None
+            enough = approvals(gate) >= gate.approvals
+            return Gate.Outcome.APPROVED.value if enough else None
         case Gate.Kind.ACKNOWLEDGE:
             return Gate.Outcome.ACKNOWLEDGED.value
         case _:

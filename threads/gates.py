@@ -1,4 +1,4 @@
-"""Questions to people: opened, decided, spoken to. The verbs behind every door."""
+"""Questions to people: decided, spoken to, closed. The verbs behind every door."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
+from django.db.models import QuerySet
 from django.db.models.functions import Now
 
 from threads import answers, db, notices, phrases, points, services, text
@@ -14,61 +15,11 @@ from threads.exceptions import (
     BadAnswer,
     GateClosed,
     Malformed,
-    NotAllowed,
     NotFound,
     NotYourGate,
 )
 from threads.locking import LockedThread, locked, person_author
-from threads.models import Entry, Gate, GateAnswer, Member, Thread, Turn, TurnMessage
-
-
-@dataclass(frozen=True)
-class Question:
-    """What a gate asks, whom, and what happens when nobody answers."""
-
-    subject: str
-    title: str
-    prompt: str
-    kind: str = Gate.Kind.APPROVE
-    iteration: int = 1
-    who: tuple[str, ...] = ()
-    approvals: int = 1
-    not_starter: bool = False
-    starter: int | None = None
-    choices: tuple[str, ...] = ()
-    deadline: float | None = None
-    on_deadline: str = Gate.OnDeadline.FAIL
-
-
-def open_gate(thread: LockedThread, question: Question, *, number: int) -> Gate:
-    """Open a gate in a locked thread; `number` is the entry that asks."""
-    house = Thread.objects.select_related("house").get(pk=thread.id).house
-    gate = Gate.objects.create(
-        house=house,
-        namespace=house.namespace,
-        thread_id=thread.id,
-        subject=question.subject,
-        title=question.title,
-        prompt=question.prompt,
-        kind=question.kind,
-        iteration=question.iteration,
-        who=list(question.who),
-        approvals=question.approvals,
-        not_starter=question.not_starter,
-        starter_id=question.starter,
-        choices=list(question.choices),
-        on_deadline=question.on_deadline,
-        opened_number=number,
-    )
-    if question.deadline is not None:
-        # The database's clock, as everywhere a row is due.
-        row = db.fetch_one(
-            "UPDATE threads_gate SET due_at = statement_timestamp()"
-            " + make_interval(secs => %(seconds)s) WHERE id = %(id)s RETURNING due_at",
-            {"seconds": question.deadline, "id": gate.pk},
-        )
-        gate.due_at = row[0] if row else None
-    return gate
+from threads.models import Entry, Gate, GateAnswer, Member, Turn, TurnMessage
 
 
 def decide(
@@ -83,10 +34,14 @@ def decide(
     if found is None:
         raise NotFound
     with locked(found.thread_id) as thread:
-        gate = Gate.objects.get(pk=gate_id)
+        gate = with_answers().get(pk=gate_id)
         said = answer if not comment else f"{answer}: {comment}"
         take(thread, gate, person=person, answer=answer, said=said, door=door)
         return gate
+
+
+def with_answers() -> QuerySet[Gate]:
+    return Gate.objects.prefetch_related("answers")
 
 
 def take(
@@ -96,8 +51,15 @@ def take(
     if gate.state != Gate.State.OPEN:
         answers.may_see(gate, person)
         raise GateClosed(answers.closed_words(gate))
-    answers.may_answer(gate, person)
+    answers.may_answer(gate, person, answers.voice(gate.house_id, person))
     kept = answers.valid_answer(gate, answer)
+    record(thread, gate, person=person, kept=kept, said=said, door=door)
+
+
+def record(
+    thread: LockedThread, gate: Gate, *, person: Any, kept: str, said: str, door: str
+) -> None:
+    """Keep an answer that was found valid, and close the gate if it decides."""
     try:
         text.refuse(said, where="comment")
     except text.Unclean as error:
@@ -115,7 +77,7 @@ def take(
     thread.append(said, author=author, kind=Entry.Kind.ANSWER, data={"door": door})
     outcome = answers.outcome_of(gate, kept)
     if outcome is None:
-        have = gate.answers.filter(answer="approve").count()
+        have = answers.approvals(gate)
         thread.append(
             phrases.MORE_ANSWERS.format(
                 have=have, want=gate.approvals, left=gate.approvals - have
@@ -135,17 +97,17 @@ def close(
     thread: LockedThread, gate: Gate, *, outcome: str, by: str = "", reply: str = ""
 ) -> bool:
     """Close an open gate by one conditional update and tell whoever waits for it."""
-    closed = Gate.objects.filter(pk=gate.pk, state=Gate.State.OPEN).update(
-        state=Gate.State.CLOSED,
-        outcome=outcome,
-        closed_by=by,
-        reply=reply,
-        due_at=None,
-        closed_at=Now(),
+    closed = db.fetch_one(
+        "UPDATE threads_gate SET state = 'closed', outcome = %(outcome)s,"
+        " closed_by = %(by)s, reply = %(reply)s, due_at = NULL,"
+        " closed_at = statement_timestamp() WHERE id = %(id)s AND state = 'open'"
+        " RETURNING closed_at",
+        {"id": gate.pk, "outcome": outcome, "by": by, "reply": reply},
     )
-    if not closed:
+    if closed is None:
         return False
-    gate.refresh_from_db()
+    gate.state, gate.outcome, gate.closed_by = Gate.State.CLOSED, outcome, by
+    gate.reply, gate.due_at, gate.closed_at = reply, None, closed[0]
     points.written("decide")
     if gate.turn is not None:
         services.wake_turn(thread, gate.turn, again=outcome == Gate.Outcome.APPROVED)
@@ -161,26 +123,6 @@ def withdraw(thread: LockedThread) -> None:
         due_at=None,
         closed_at=Now(),
     )
-
-
-def ask_whether(turn: Turn) -> None:
-    """Park a turn that was interrupted on the question whether to run it again."""
-    with locked(turn.thread_id) as thread:
-        parked = Turn.objects.filter(services.held_by(turn), pk=turn.pk).update(
-            state=Turn.State.WAITING, holder=None, held_until=None, due_at=None
-        )
-        if not parked:
-            return
-        prompt = phrases.RUN_AGAIN.format(instruction=turn.instruction)
-        number = thread.append(prompt, kind=Entry.Kind.INSTRUCTION, data={"ask": True})
-        question = Question(
-            subject=f"turn:{turn.pk}:{turn.attempts}",
-            title=turn.spec.get("step") or turn.what,
-            prompt=prompt,
-        )
-        gate = open_gate(thread, question, number=number)
-        Gate.objects.filter(pk=gate.pk).update(turn=turn)
-        points.written("ask")
 
 
 EXPIRED_AS = {
@@ -224,14 +166,11 @@ def speak(thread_id: UUID, *, person: Any, text: str, door: str = "thread") -> S
     """
     said = sayable(text)
     with locked(thread_id) as thread:
-        member = Member.objects.filter(house_id=thread.house, user=person).first()
-        if member is None or not person.is_active:
-            raise NotFound
-        if member.role == Member.Role.VIEWER:
-            raise NotAllowed(phrases.VIEWERS_READ)
-        gate = Gate.objects.filter(thread_id=thread_id, state=Gate.State.OPEN).first()
+        member = answers.voice(thread.house, person)
+        gate = with_answers().filter(thread_id=thread_id, state="open").first()
         if gate is not None:
-            return answer_by_words(thread, gate, person=person, said=said, door=door)
+            said_by = By(person, member, door)
+            return answer_by_words(thread, gate, said=said, by=said_by)
         number = thread.append(
             said, author=person_author(person), kind=Entry.Kind.MESSAGE
         )
@@ -253,29 +192,36 @@ def sayable(words: str) -> str:
     return words.strip()
 
 
-def answer_by_words(
-    thread: LockedThread, gate: Gate, *, person: Any, said: str, door: str
-) -> Spoken:
+@dataclass(frozen=True)
+class By:
+    """Who speaks, as which member, at which door."""
+
+    person: Any
+    member: Member
+    door: str
+
+
+def answer_by_words(thread: LockedThread, gate: Gate, *, said: str, by: By) -> Spoken:
     """Read words as the answer; where they are not one, keep them and ask again."""
     try:
-        answers.may_answer(gate, person)
-        answers.valid_answer(gate, said)
+        answers.may_answer(gate, by.person, by.member)
+        kept = answers.valid_answer(gate, said)
     except (NotYourGate, AlreadyAnswered) as error:
-        number = thread.append(
-            said, author=person_author(person), kind=Entry.Kind.MESSAGE
-        )
-        thread.append(str(error))
-        return Spoken(number)
+        return not_an_answer(thread, by, said, str(error))
     except BadAnswer as error:
-        number = thread.append(
-            said, author=person_author(person), kind=Entry.Kind.MESSAGE
-        )
         unclear = phrases.UNCLEAR.format(text=text.one_line(said, 80))
-        thread.append(unclear if gate.kind == Gate.Kind.APPROVE else str(error))
-        return Spoken(number)
+        asks_again = unclear if gate.kind == Gate.Kind.APPROVE else str(error)
+        return not_an_answer(thread, by, said, asks_again)
     number = thread.last_number + 1
-    take(thread, gate, person=person, answer=said, said=said, door=door)
+    record(thread, gate, person=by.person, kept=kept, said=said, door=by.door)
     return Spoken(number, understood=gate.outcome or "counted", gate=gate.pk)
+
+
+def not_an_answer(thread: LockedThread, by: By, said: str, words: str) -> Spoken:
+    author = person_author(by.person)
+    number = thread.append(said, author=author, kind=Entry.Kind.MESSAGE)
+    thread.append(words)
+    return Spoken(number)
 
 
 def steer(thread_id: UUID, said: str) -> str:

@@ -46,22 +46,17 @@ class Back:
 
 def turn_settled(*, turn: Turn, thread: LockedThread, **kwargs: Any) -> None:
     """Finish the step that waits for this very turn, whichever thread it was in."""
-    wait = waiting_for(thread, turn=turn.pk)
-    if wait is None:
-        return
     state = Checkpoint.State.FAILED
     if turn.state == Turn.State.SUCCEEDED:
         state = Checkpoint.State.COMPLETED
     stopped = turn.state == Turn.State.CANCELLED
     back = Back(state, turn.reason, turn.result, root=turn.root, final=stopped)
-    finish(thread, wait, back)
+    facts = {"thread": thread.id, "turn": turn.pk}
+    go_on(thread, db.fetch_one(UNPARK_TURN, facts), back)
 
 
 def gate_decided(*, gate: Gate, thread: LockedThread, **kwargs: Any) -> None:
     """Finish the step that waits for this very gate."""
-    wait = waiting_for(thread, gate=gate.pk)
-    if wait is None:
-        return
     result = {
         "approved": gate.outcome
         not in {Gate.Outcome.REJECTED, Gate.Outcome.EXPIRED, Gate.Outcome.SKIPPED},
@@ -79,7 +74,8 @@ def gate_decided(*, gate: Gate, thread: LockedThread, **kwargs: Any) -> None:
             back = Back(Checkpoint.State.SKIPPED, phrases.EXPIRED)
         case _:
             back = Back(Checkpoint.State.COMPLETED, "", result)
-    finish(thread, wait, back)
+    facts = {"thread": thread.id, "gate": gate.pk}
+    go_on(thread, db.fetch_one(UNPARK_GATE, facts), back)
 
 
 @dataclass(frozen=True)
@@ -98,16 +94,24 @@ class Waited:
         return selectors.step_at(self.plan_id, self.position)
 
 
-# Clears the wait where run and step key still match (A21).
-UNPARK = """
+# Clears the wait where run and step key still match (A21), or the wait of this very turn
+# or gate in the locked thread.
+UNPARKING = """
 UPDATE workflows_runthread w
    SET awaiting = false, updated_at = statement_timestamp()
   FROM workflows_run r LEFT JOIN workflows_checkpoint c
     ON c.run_id = r.id AND c.position = r.position AND c.iteration = r.iteration
- WHERE w.run_id = %(run)s AND w.awaiting AND w.await_key = %(key)s AND r.id = w.run_id
-RETURNING r.id, r.plan_id, r.position, r.iteration, r.pool,
+ WHERE r.id = w.run_id AND w.awaiting AND {match}
+RETURNING w.await_key, r.id, r.plan_id, r.position, r.iteration, r.pool,
           r.cancel_asked_at IS NOT NULL, c.by_hand
 """
+UNPARK = UNPARKING.format(match="w.run_id = %(run)s AND w.await_key = %(key)s")
+UNPARK_TURN = UNPARKING.format(
+    match="w.thread_id = %(thread)s AND w.await_turn_id = %(turn)s"
+)
+UNPARK_GATE = UNPARKING.format(
+    match="w.thread_id = %(thread)s AND w.await_gate_id = %(gate)s"
+)
 # The run goes on, its step is recorded, its event emitted. First write wins: a later
 # completion of the same step changes nothing (A20).
 FINISH = """
@@ -138,37 +142,27 @@ SELECT id FROM moved
 """
 
 
-WAIT = """
-SELECT run_id, await_key FROM workflows_runthread
- WHERE thread_id = %(thread)s AND awaiting
-   AND (await_turn_id = %(turn)s OR await_gate_id = %(gate)s)
-"""
-
-
-def waiting_for(
-    thread: LockedThread, *, turn: UUID | None = None, gate: UUID | None = None
-) -> RunThread | None:
-    """Return the open wait of this very turn or gate, as far as a finish needs it."""
-    row = db.fetch_one(WAIT, {"thread": thread.id, "turn": turn, "gate": gate})
-    return RunThread(run_id=row[0], await_key=row[1]) if row else None
-
-
 def finish(thread: LockedThread, wait: RunThread, back: Back) -> bool:
     """Emit the step's event, clear the wait, record the step and let the run go on.
 
     Inside the writer's locked thread. A late or repeated finisher finds the key gone
     and changes nothing.
     """
-    row = db.fetch_one(UNPARK, {"run": wait.run_id, "key": wait.await_key})
-    if row is None:
+    facts = {"run": wait.run_id, "key": wait.await_key}
+    return go_on(thread, db.fetch_one(UNPARK, facts), back)
+
+
+def go_on(thread: LockedThread, cleared: db.Row | None, back: Back) -> bool:
+    """Let the run go on whose wait has been cleared, if one has."""
+    if cleared is None:
         return False
-    *facts, words = row
+    event, *facts, words = cleared
     waited = Waited(*facts, by_hand=payloads.loaded(words))  # type: ignore[misc]
     if waited.by_hand is not None:
         back = set_by_hand(waited.by_hand)
     if may_try_again(waited, back) and try_again(thread, waited, back):
         return True
-    if not moved_on(waited, wait.await_key, back):
+    if not moved_on(waited, event, back):
         return False
     points.written("finish")
     if waited.cancel_asked:

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
-from threads import gates, points
 from threads import phrases as thread_phrases
+from threads import points, questions
 from threads import services as thread_services
 from threads.locking import LockedThread, locked
 from threads.models import Bot, Entry, Turn
@@ -80,9 +80,9 @@ def ask_people(held: Held, step: plan.HumanGate, prompt: str) -> None:
     key = done_event(held.id, held.position, held.iteration)
     with locked(held.thread) as thread:
         entry = instruct(thread, step.name, prompt)
-        gate = gates.open_gate(
+        gate = questions.open_gate(
             thread,
-            gates.Question(
+            questions.Question(
                 subject=key,
                 title=step.name,
                 prompt=prompt,

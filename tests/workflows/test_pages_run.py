@@ -9,7 +9,7 @@ import pytest
 from django.db import OperationalError
 
 from tests import drive, factories
-from threads import gates, services
+from threads import gates, questions, services
 from threads.models import Entry, Gate
 from workflows.engine import advance
 from workflows.models import Run
@@ -410,7 +410,7 @@ def test_a_question_whether_to_run_a_command_again_shows_the_command(
     flow = factories.workflow(house, factories.command("pay", "pay *all* <b>"))
     run = spawn_run(flow).run
     advance.advance(pool="steps", holder=drive.holder(), hint=run.pk)
-    gates.ask_whether(drive.begun_turn(run))
+    questions.ask_whether(drive.begun_turn(run))
     client.force_login(alice)
 
     page = page_of(client, run)

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from django.conf import settings
 
-from threads import db, gates, hands, phrases, points, services
+from threads import db, hands, phrases, points, questions, services
 from threads.liveness import known_runtimes
 from threads.models import Turn
 from threads.runtime import commands, prompts, workspace
@@ -128,7 +128,7 @@ def interrupted(turn: Turn) -> Ending | None:
     """Fail a command whose end nobody knows, or ask people whether to run it again."""
     if turn.spec.get("if_interrupted") != "ask":
         return Ending(Turn.State.FAILED, phrases.INTERRUPTED)
-    insist(lambda: gates.ask_whether(turn))
+    insist(lambda: questions.ask_whether(turn))
     return None
 
 
