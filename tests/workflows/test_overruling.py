@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from tests import drive, factories, hands
-from threads import gates
+from threads import gates, questions
 from threads.exceptions import GateClosed
 from threads.models import Gate, Turn
 from threads.runtime.sandbox.protocol import Stop
@@ -197,7 +197,7 @@ def test_a_question_that_was_skipped_takes_no_answer(house, alice):
 def test_a_turn_that_asks_whether_it_runs_again_is_let_go_of_with_its_question(house):
     step = factories.command("deploy", if_interrupted="ask")
     run = begin(house, step)
-    gates.ask_whether(hands.take(run))
+    questions.ask_whether(hands.take(run))
     assert Gate.objects.filter(state="open").count() == 1
 
     set_result(run.pk, {"output": "done"}, reason=WHY)
