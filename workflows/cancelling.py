@@ -114,8 +114,9 @@ def overdue_run(run_id: UUID) -> bool:
             )
         )
         if not stopped:
-            # Somebody cancels it already: that is how it ends.
-            Run.objects.active().filter(pk=run_id).update(deadline_at=None)
+            # Somebody cancels it already: that is how it ends. Or it is not time yet.
+            late = Run.objects.active().filter(pk=run_id, deadline_at__lt=Now())
+            late.update(deadline_at=None)
             return False
         run.refresh_from_db()
         transaction.on_commit(partial(cancel_down, run_id), robust=True)

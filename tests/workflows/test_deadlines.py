@@ -73,3 +73,12 @@ def test_a_command_past_the_runs_deadline_is_stopped_and_then_the_run_fails(hous
     assert settle_turn(turn, Ending("cancelled", "stopped"), guard=held_by(turn))
     run.refresh_from_db()
     assert (run.state, failure(run)[1]) == ("failed", "the run took longer than 6 s")
+
+
+def test_a_look_before_the_deadline_leaves_it_standing(house):
+    flow = factories.workflow(house, factories.gate(), deadline="1h")
+    run = go_on(spawn_run(flow).run)
+
+    assert not look(run.pk)
+
+    assert Run.objects.get().deadline_at is not None
