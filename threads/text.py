@@ -22,6 +22,8 @@ TITLE_OPEN = re.compile(r"\x1b+(?=[\]PX^_])")
 class Unclean(ValueError):
     """The value holds something that cannot be kept."""
 
+    code = "malformed"
+
     def __init__(self, where: str, reason: str) -> None:
         self.where = where
         self.reason = reason

@@ -5,7 +5,7 @@ Nothing is written here: whoever shows one run calls `services.look` first.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 from uuid import UUID
@@ -13,14 +13,13 @@ from uuid import UUID
 from django.db.models import OuterRef, Subquery
 
 from threads import access as thread_access
-from threads.models import Entry, House, Turn
-from workflows import access, pulses, schedules, selectors, why
+from threads.models import Entry, House
+from workflows import access, pulses, records, schedules, selectors, why
 from workflows.lines import Around, head, look_around, run_line, short
-from workflows.models import Attempt, Checkpoint, Event, Run, RunThread, Slot, Workflow
+from workflows.models import Attempt, Event, Run, RunThread, Slot, Workflow
 from workflows.moments import stamp, stamp_or_none
 
 KIN = 1000  # runs that a run has started, the first ones
-PROGRESS = 8_000  # characters of what a step at work has written, its end
 
 __all__ = ["run", "run_line", "runs", "short", "slots", "thread_lines", "workflows"]
 
@@ -41,43 +40,11 @@ def run(run: Run, *, entries: int | None = 500) -> dict[str, Any]:
         **around(run),
         "attempts": sum(a.ended != Attempt.Ended.RELEASED for a in attempts),
         "waiting_for": why.waiting_for(run),
-        "steps": steps(run, thread),
+        "steps": records.steps(run, thread),
         "attempt_log": [attempt_line(attempt) for attempt in attempts],
         "events": [event_line(event) for event in events.order_by("emitted_at", "pk")],
         "thread": thread_lines(thread, entries=entries),
     }
-
-
-def steps(run: Run, thread: UUID) -> list[dict[str, Any]]:
-    """Return every step of the plan in order, those not begun as pending."""
-    begun: dict[int, list[Checkpoint]] = {}
-    for row in Checkpoint.objects.filter(run=run).order_by("position", "iteration"):
-        begun.setdefault(row.position, []).append(row)
-    died = dead_workers(thread)
-    so_far = progress(run)
-    lines: list[dict[str, Any]] = []
-    for position, step in enumerate(selectors.plan_steps(run.plan_id)):
-        rows = begun.get(position, [])
-        lines += [step_line(row, died=died) for row in rows]
-        if not rows:
-            lines.append(pending_line(position, step))
-    for line in lines:
-        if so_far is not None and here(run, line):
-            line["progress"] = so_far
-    return lines
-
-
-def here(run: Run, line: Mapping[str, Any]) -> bool:
-    at = (line["position"], line["iteration"], line["state"])
-    return at == (run.position, run.iteration, "waiting")
-
-
-def progress(run: Run) -> str | None:
-    """Return the end of what the turn wrote that the run waits for, if it does."""
-    if run.state != Run.State.WAITING:
-        return None
-    found = selectors.progress(run.pk, most=PROGRESS)
-    return selectors.told(found.lines)[-PROGRESS:] if found else None
 
 
 def around(run: Run) -> dict[str, Any]:
@@ -103,53 +70,6 @@ def retries(run: Run) -> list[str]:
     if run.state in Run.ACTIVE:
         return []
     return [str(pk) for pk, _ in selectors.retries(run.pk)]
-
-
-def dead_workers(thread: UUID) -> dict[str, int]:
-    """Return how often a worker died at a step's command or prompt, by done-event."""
-    rows = Turn.objects.filter(thread=thread, crashes__gt=0)
-    died: dict[str, int] = {}
-    for subject, crashes in rows.values_list("subject", "crashes"):
-        died[subject] = died.get(subject, 0) + crashes
-    return died
-
-
-def step_line(row: Checkpoint, *, died: Mapping[str, int]) -> dict[str, Any]:
-    again = f":{row.iteration}" if row.iteration > 1 else ""
-    event = f"wf.step.done:{row.run_id}:{row.position}{again}"
-    return {
-        "position": row.position,
-        "iteration": row.iteration,
-        "name": row.name,
-        "kind": row.kind,
-        "state": row.state,
-        "attempts": row.tries + row.crashes + died.get(event, 0),
-        "started_at": stamp_or_none(row.started_at),
-        "finished_at": stamp_or_none(row.finished_at),
-        "instruction": row.instruction,
-        "result": row.result,
-        "error": row.error or None,
-        "by_hand": row.by_hand,
-        "progress": None,
-    }
-
-
-def pending_line(position: int, step: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "position": position,
-        "iteration": 1,
-        "name": step.get("name", ""),
-        "kind": step.get("kind", ""),
-        "state": "pending",
-        "attempts": 0,
-        "started_at": None,
-        "finished_at": None,
-        "instruction": "",
-        "result": None,
-        "error": None,
-        "by_hand": None,
-        "progress": None,
-    }
 
 
 def attempt_line(attempt: Attempt) -> dict[str, Any]:

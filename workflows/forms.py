@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 from uuid import uuid4
 
@@ -35,6 +36,12 @@ class StartForm(forms.Form):
             return text.loads(raw, where="payload")
         except text.Unclean as error:
             raise forms.ValidationError(beside(error)) from None
+
+
+def json_of(sent: Mapping[str, Any], field: str) -> object:
+    """Return the JSON of a field, nothing as an empty object; raise Unclean."""
+    raw = str(sent.get(field, ""))
+    return text.loads(raw, where=field) if raw.strip() else {}
 
 
 def beside(error: Exception) -> str:

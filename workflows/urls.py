@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from workflows import views
+from workflows import moves, views
 
 app_name = "workflows"
 urlpatterns = [
@@ -13,9 +13,13 @@ urlpatterns = [
     path("runs/<uuid:code>/body/", views.run_body, name="run-body"),
     path("runs/<uuid:code>/decide/", views.decide, name="decide"),
     path("runs/<uuid:code>/reply/", views.reply, name="reply"),
-    path("runs/<uuid:code>/cancel/", views.cancel, name="cancel"),
-    path("runs/<uuid:code>/retry/", views.retry, name="retry"),
-    path("runs/<uuid:code>/again/", views.again, name="again"),
+    path("runs/<uuid:code>/cancel/", moves.cancel, name="cancel"),
+    path("runs/<uuid:code>/retry/", moves.retry, name="retry"),
+    path("runs/<uuid:code>/again/", moves.again, name="again"),
+    path("runs/<uuid:code>/pause/", moves.pause, name="pause"),
+    path("runs/<uuid:code>/resume/", moves.resume, name="resume"),
+    path("runs/<uuid:code>/skip/", moves.skip, name="skip"),
+    path("runs/<uuid:code>/set/", moves.set_result, name="set"),
     path("workflows/", views.workflows, name="workflows"),
     path("workflows/<str:slug>/start/", views.start, name="start"),
 ]

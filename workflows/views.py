@@ -18,7 +18,7 @@ from threads import gates
 from threads.exceptions import ThreadError
 from threads.forms import AnswerForm, ReplyForm
 from threads.pages import Refusal, digest, page, unchanged
-from workflows import access, documents, forms, services
+from workflows import access, documents, forms, selectors, services
 from workflows.exceptions import BadPayload, NotFound, WorkflowError
 from workflows.models import Run, RunThread
 from workflows.services import Start
@@ -177,6 +177,7 @@ def run_context(request: HttpRequest, page: shown.Shown) -> dict[str, Any]:
         "run": page.run,
         "kept": shown.kept_by_retry(page),
         "payload": json.dumps(page.run.payload, indent=2, ensure_ascii=False),
+        "names": [step["name"] for step in selectors.plan_steps(page.run.plan_id)],
         "whole": whole(request),
     }
 
@@ -213,42 +214,6 @@ def reply(request: HttpRequest, code: UUID) -> HttpResponse:
         refusal = Refusal(error)
         return run_answer(request, run, refusal=refusal, at="reply", typed=words)
     return redirect(f"{run_url(run)}#end")
-
-
-@require_POST
-@door
-def cancel(request: HttpRequest, code: UUID) -> HttpResponse:
-    run = access.get_run(request.user, code, role="member")
-    reason = ReplyForm(request.POST).words()
-    try:
-        services.cancel_run(run.pk, by=request.user, reason=reason)
-    except WorkflowError as error:
-        return run_answer(request, run, refusal=Refusal(error))
-    return redirect("workflows:run", run.pk)
-
-
-@require_POST
-@door
-def retry(request: HttpRequest, code: UUID) -> HttpResponse:
-    run = access.get_run(request.user, code, role="member")
-    try:
-        new = services.retry_run(run, by=request.user).run
-    except WorkflowError as error:
-        return run_answer(request, run, refusal=Refusal(error))
-    return redirect("workflows:run", new.pk)
-
-
-@require_POST
-@door
-def again(request: HttpRequest, code: UUID) -> HttpResponse:
-    run = access.get_run(request.user, code, role="member")
-    try:
-        new = services.spawn_run(
-            run.workflow, payload=run.payload, start=Start(by=request.user)
-        ).run
-    except WorkflowError as error:
-        return run_answer(request, run, refusal=Refusal(error))
-    return redirect("workflows:run", new.pk)
 
 
 def run_url(run: Run) -> str:

@@ -30,6 +30,7 @@ PATTERNS = (
     "words.py",
     "urls.py",
     "views.py",
+    "moves.py",
     "documents.py",
     "why.py",
 )

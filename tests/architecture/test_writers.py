@@ -22,6 +22,7 @@ DOORS = [
     for app in ("workflows", "threads", "project")
     for pattern in (
         "views.py",
+        "moves.py",
         "shown.py",
         "shown/**/*.py",
         "webhooks/**/*.py",

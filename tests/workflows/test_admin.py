@@ -156,6 +156,26 @@ def test_runs_are_cancelled_by_their_own_verb(staff, house):
     assert "cancelled or being stopped" in page
 
 
+def test_runs_are_paused_resumed_and_retried_by_their_own_verbs(staff, house):
+    flow = factories.workflow(house, factories.gate("ask"))
+    run = drive.carry(spawn_run(flow).run)
+
+    def act(name):
+        data = {"action": name, "_selected_action": [str(run.pk)]}
+        page = staff.post("/admin/workflows/run/", data, follow=True).content.decode()
+        run.refresh_from_db()
+        return page
+
+    assert "paused." in act("pause_runs")
+    assert run.paused_at is not None
+    assert "resumed." in act("resume_runs")
+    assert "The run is not paused." in act("resume_runs")
+    assert "The run has not ended yet" in act("retry_runs")
+    act("cancel_runs")
+    assert "retried as" in act("retry_runs")
+    assert Run.objects.filter(retry_of=run).exists()
+
+
 READ_ONLY = [
     "threads.thread", "threads.entry", "threads.gate", "threads.turn", "threads.job",
     "threads.pulse", "workflows.run", "workflows.checkpoint", "workflows.attempt",

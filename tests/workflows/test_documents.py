@@ -25,7 +25,7 @@ RUN_KEYS = {
 }  # fmt: skip
 STEP_KEYS = {
     "position", "iteration", "name", "kind", "state", "attempts", "started_at",
-    "finished_at", "instruction", "result", "error", "progress", "by_hand",
+    "finished_at", "instruction", "result", "error", "progress", "by_hand", "iterations", "times",
 }  # fmt: skip
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
@@ -17,7 +19,10 @@ from workflows.models import Attempt, Checkpoint, Event, Run, Slot
 
 class Steps(Lines):
     model = Checkpoint
-    fields = ["position", "iteration", "name", "kind", "state", "error", "finished_at"]
+    fields = [
+        "position", "iteration", "name", "kind", "state", "error", "by_hand",
+        "finished_at",
+    ]  # fmt: skip
     ordering = ["position", "iteration"]
 
 
@@ -34,7 +39,7 @@ class RunAdmin(Journal):
     search_fields = ["=id", "key", "workflow__slug"]
     date_hierarchy = "created_at"
     inlines = [Steps, Attempts]
-    actions = ["cancel_runs"]
+    actions = ["pause_runs", "resume_runs", "cancel_runs", "retry_runs"]
 
     @admin.display(description="run")
     def short(self, run: Run) -> str:
@@ -51,13 +56,49 @@ class RunAdmin(Journal):
 
     @admin.action(description="Cancel the chosen runs")
     def cancel_runs(self, request: HttpRequest, queryset: QuerySet[Run]) -> None:
+        def act(run: Run) -> str:
+            services.cancel_run(run.pk, by=request.user)
+            return "cancelled or being stopped."
+
+        self.each(request, queryset, act)
+
+    @admin.action(description="Pause the chosen runs: no further step begins")
+    def pause_runs(self, request: HttpRequest, queryset: QuerySet[Run]) -> None:
+        def act(run: Run) -> str:
+            services.pause_run(run.pk, by=request.user)
+            return "paused."
+
+        self.each(request, queryset, act)
+
+    @admin.action(description="Resume the chosen runs")
+    def resume_runs(self, request: HttpRequest, queryset: QuerySet[Run]) -> None:
+        def act(run: Run) -> str:
+            services.resume_run(run.pk, by=request.user)
+            return "resumed."
+
+        self.each(request, queryset, act)
+
+    @admin.action(description="Retry the chosen runs, keeping what is done")
+    def retry_runs(self, request: HttpRequest, queryset: QuerySet[Run]) -> None:
+        def act(run: Run) -> str:
+            return f"retried as {services.retry_run(run, by=request.user).run.pk}."
+
+        self.each(request, queryset, act)
+
+    def each(
+        self,
+        request: HttpRequest,
+        queryset: QuerySet[Run],
+        act: Callable[[Run], str],
+    ) -> None:
+        """Do it to each run, and say of each how that went."""
         for run in queryset:
             try:
-                services.cancel_run(run.pk, by=request.user)
+                words = act(run)
             except WorkflowError as refusal:
                 self.message_user(request, f"{run.pk}: {refusal}", level="warning")
             else:
-                self.message_user(request, f"{run.pk}: cancelled or being stopped.")
+                self.message_user(request, f"{run.pk}: {words}")
 
 
 @admin.register(Checkpoint)

@@ -120,6 +120,18 @@ def facts(document: dict[str, Any], *, now: datetime) -> list[str]:
         said.append(f"{document['attempts']} attempts")
     if document["key"]:
         said.append(f"key {document['key']}")
+    if document["deadline_at"]:
+        said.append(f"to end by {document['deadline_at'][:16].replace('T', ' ')} UTC")
+    return [*said, *kin(document)]
+
+
+def kin(document: dict[str, Any]) -> list[str]:
+    """Name the runs this one comes from, and those that come from it."""
+    said = []
+    if document["parent"]:
+        said.append(f"started by run {document['parent'][-8:]}")
+    if document["children"]:
+        said.append(f"has started {shortened(document['children'])}")
     if document["retry_of"]:
         said.append(f"a retry of {document['retry_of'][-8:]}")
     if document["retries"]:
@@ -128,18 +140,35 @@ def facts(document: dict[str, Any], *, now: datetime) -> list[str]:
     return said
 
 
+def shortened(codes: list[str]) -> str:
+    few = ", ".join(code[-8:] for code in codes[:5])
+    return f"{few} and {len(codes) - 5} more" if len(codes) > 5 else few
+
+
 def step_row(step: dict[str, Any], *, now: datetime) -> list[Any]:
-    again = f" ({step['iteration']})" if step["iteration"] > 1 else ""
     tries = f", {step['attempts']} attempts" if step["attempts"] > 1 else ""
     spent = took(step["started_at"], step["finished_at"], now=now)
     return [
         step["position"] + 1,
-        step["name"] + again,
+        step["name"] + iteration_words(step),
         step["kind"],
         state(step["state"]) + Text(tries),
         "" if step["state"] == "pending" else spent,
-        text.one_line(step["error"] or result_words(step), 100),
+        text.one_line(hand_words(step) or step["error"] or result_words(step), 100),
     ]
+
+
+def iteration_words(step: dict[str, Any]) -> str:
+    """Say which of how many iterations this is; nothing of a step that has one."""
+    number, times = step["iteration"], step["times"]
+    if times:
+        return f" ({number} of {times})" if step["iterations"] else ""
+    return f" ({number})" if step["iterations"] > 1 else ""
+
+
+def hand_words(step: dict[str, Any]) -> str:
+    hand = step["by_hand"]
+    return f"by hand of {hand['by']}: {hand['reason']}" if hand else ""
 
 
 def result_words(step: dict[str, Any]) -> str:

@@ -15,12 +15,15 @@ from threads import shown
 from threads.access import RANK
 from threads.models import Gate, Member
 from threads.pages import digest
-from workflows import documents, selectors, why
+from workflows import documents, selectors, standing, why
 from workflows.models import Run, RunThread
 from workflows.shown.chips import KINDS, STATES, Chip, took
+from workflows.shown.hands import Hands, hands_on
+from workflows.shown.kin import Kin, children, retries
 from workflows.shown.live import Live, live
 
 ENTRIES = 500
+SHOWN = 3  # iterations of a step, the last ones
 TRIGGERS = {
     "manual": "by hand",
     "api": "by the API",
@@ -43,18 +46,9 @@ class Step:
     again: str = ""
     took: str = ""
     entry: int = 0
-
-
-@dataclass(frozen=True)
-class Retry:
-    """A run that was started to retry this one."""
-
-    run: UUID
-    chip: Chip
-
-    @property
-    def short(self) -> str:
-        return documents.short(self.run)
+    hand: str = ""  # who ended it, and why
+    earlier: int = 0  # iterations before it that are not shown
+    step: str = ""  # its name in the plan
 
 
 @dataclass(frozen=True)
@@ -85,8 +79,11 @@ class Shown:
     lines: list[shown.Line]
     ask: shown.Ask | None
     live: Live | None
-    retries: list[Retry]
+    retries: list[Kin]
+    children: list[Kin]
+    hand: Hands | None
     may_act: bool
+    may_edit: bool
     role: str
 
     @property
@@ -96,6 +93,10 @@ class Shown:
     @property
     def stopping(self) -> bool:
         return self.active and self.run.cancel_asked_at is not None
+
+    @property
+    def paused(self) -> str:
+        return standing.paused(self.run)
 
     @property
     def may_speak(self) -> bool:
@@ -118,8 +119,9 @@ class Shown:
         return TRIGGERS.get(self.run.trigger, "")
 
     @property
-    def done(self) -> list[Step]:
-        return [step for step in self.steps if step.chip.look == "completed"]
+    def done(self) -> list[str]:
+        ended = (step for step in self.steps if step.chip.look == "completed")
+        return list(dict.fromkeys(step.step for step in ended))
 
     @property
     def retried(self) -> bool:
@@ -141,12 +143,21 @@ class Shown:
         run = self.run
         return Marks(
             head=digest(
-                self.chip, self.why, run.failure, self.doc["attempts"], self.retries
+                self.chip,
+                self.why,
+                self.paused,
+                run.failure,
+                self.doc["attempts"],
+                self.retries,
+                self.children,
             ),
             steps=digest(self.steps),
             ask=self.ask.seen if self.ask else "",
             live=digest(self.live),
-            moves=digest(self.active, self.stopping, self.may_act, self.retried),
+            moves=digest(
+                *(self.active, self.stopping, self.may_act, self.retried),
+                *(self.paused, self.hand),
+            ),
             reply=digest(self.may_speak, self.active),
         )
 
@@ -168,14 +179,12 @@ def run(user: Any, run: Run, *, whole: bool = False) -> Shown:
         ask=ask,
         live=live(doc["steps"], bot=bot),
         retries=retries(run, doc),
+        children=children(run, doc),
+        hand=hands_on(run),
         may_act=RANK[member.role] >= RANK["member"],
+        may_edit=RANK[member.role] >= RANK["author"],
         role=member.role,
     )
-
-
-def retries(run: Run, doc: Mapping[str, Any]) -> list[Retry]:
-    states = dict(selectors.retries(run.pk)) if doc["retries"] else {}
-    return [Retry(pk, Chip(state, STATES[state])) for pk, state in states.items()]
 
 
 def linked(run: Run, lines: list[shown.Line]) -> list[shown.Line]:
@@ -211,33 +220,56 @@ def sentence(run: Run, doc: Mapping[str, Any]) -> str:
 
 
 def chip_of(doc: Mapping[str, Any], ask: shown.Ask | None, bot: str) -> Chip:
+    waits = (doc["waiting_for"] or {}).get("kind", "")
+    if doc["state"] == "pending" and doc["paused"]:
+        return Chip("pending", "paused")
     if doc["state"] != "waiting":
         return Chip(doc["state"], STATES.get(doc["state"], doc["state"]))
     if ask is not None:
         return Chip(
             "asking", "waiting for you" if ask.yours else f"waiting for {ask.who}"
         )
-    return Chip("waiting", f"waiting for {bot}")
+    others = {"event": "an event", "run": "another run"}
+    return Chip("waiting", f"waiting for {others.get(waits, bot)}")
 
 
 def steps(doc: Mapping[str, Any]) -> Iterator[Step]:
     """Yield the steps, each with the entry that its instruction is."""
     told = [e for e in doc["thread"]["entries"] if e["kind"] == "instruction"]
     for step in doc["steps"]:
+        left_out = step["iterations"] - step["iteration"] - SHOWN + 1
         entry = next((e for e in told if e["body"] == step["instruction"]), None)
         if entry is not None:
             told = told[told.index(entry) + 1 :]
         tries = f"{step['attempts']} attempts" if step["attempts"] > 1 else ""
+        if left_out > 0:
+            continue
         asking = step["kind"] == "human_gate" and step["state"] == "waiting"
         look = "asking" if asking else step["state"]
         yield Step(
-            name=step["name"],
+            name=step["name"] + iteration(step),
             chip=Chip(look, STATES.get(step["state"], step["state"])),
             kind=KINDS.get(step["kind"], step["kind"]),
             again=tries,
             took=took(step["started_at"], step["finished_at"]),
             entry=entry["number"] if entry else 0,
+            hand=hand_words(step),
+            earlier=max(step["iteration"] - 1, 0) if left_out == 0 else 0,
+            step=step["name"],
         )
+
+
+def iteration(step: Mapping[str, Any]) -> str:
+    """Say which iteration this is, of how many."""
+    number, times = step["iteration"], step["times"]
+    if times:
+        return f" ({number} of {times})" if step["iterations"] else ""
+    return f" ({number})" if step["iterations"] > 1 else ""
+
+
+def hand_words(step: Mapping[str, Any]) -> str:
+    hand = step["by_hand"]
+    return f"by {hand['by']}: {hand['reason']}" if hand else ""
 
 
 def kept_by_retry(page: Shown) -> list[str]:
