@@ -18,7 +18,13 @@ from threads.runtime.bots.protocol import Final, Line, Move
 from threads.runtime.faults import Fault
 from workflows import events, sweep
 from workflows.models import Event, RunThread
-from workflows.services import cancel_run, retry_run
+from workflows.services import (
+    cancel_run,
+    pause_run,
+    resume_run,
+    retry_run,
+    skip_step,
+)
 
 Step = dict[str, Any]
 
@@ -91,6 +97,30 @@ def cancels(case: Case) -> None:
         first = next(r for r in case.runs() if r.parent_id is None)
         if first.cancel_asked_at is None:
             cancel_run(first.pk, by=case.world.alice, reason="enough")
+
+
+def pauses(case: Case) -> None:
+    """Pause the run at its gate, resume it, then answer."""
+    case.start()
+    for run in case.runs():
+        if Gate.objects.filter(thread=drive.thread_of(run), state="open").exists():
+            if "Paused by alice." not in drive.bodies(run):
+                pause_run(run.pk, by=case.world.alice)
+            elif run.paused_at is not None:
+                resume_run(run.pk, by=case.world.alice)
+            else:
+                decides(case)
+
+
+def overrules(case: Case) -> None:
+    """Skip the gate of the first run, or the run that it waits for."""
+    case.start()
+    waits = RunThread.objects.filter(run__in=case.runs(), awaiting=True)
+    first = next((r for r in case.runs() if r.parent_id is None), None)
+    if first is not None and waits.filter(await_kind="gate").exists():
+        at = first.steps.order_by("position").last()
+        if at is not None and at.state == "waiting":
+            skip_step(first.pk, by=case.world.alice, reason="known", step=at.name)
 
 
 def late(case: Case) -> None:
@@ -229,6 +259,9 @@ VERBS = [
     Scenario("talk", around(factories.sleep("rest", 600)), talks),
     Scenario("cancel", around(factories.gate("ask")), cancels),
     Scenario("descend", parent, cancels, runs=2, other=around(factories.gate("ask"))),
+    Scenario("pause", around(factories.gate("ask")), pauses),
+    Scenario("hand", around(factories.gate("ask")), overrules),
+    Scenario("disown", parent, overrules, runs=2, other=around(factories.gate("ask"))),
     Scenario("retry", fails_once, retries, runs=2),
     Scenario("notify", fails_once, more={"notify": ["alice"]}),
     Scenario("late", around(factories.sleep("rest", 600)), late, {"deadline": 600}),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from threads import db, gates, post
+from threads import db, gates, points, post
 from threads import services as thread_services
 from threads.locking import LockedThread, locked, person_author
 from threads.models import Turn
@@ -124,6 +124,7 @@ def end_step(
         else:
             end_turn(thread, place, turn)
         place.run.refresh_from_db()
+        points.written("hand")
         return place.run
 
 

@@ -8,7 +8,7 @@ from uuid import UUID
 from django.db.models import Case, F, Q, When
 from django.db.models.functions import Now
 
-from threads import post, text
+from threads import points, post, text
 from threads.locking import locked, person_author
 from workflows import phrases, why
 from workflows.exceptions import NotPaused, RunSettled, RunStopping
@@ -45,6 +45,7 @@ def pause_run(run_id: UUID, *, by: Any = None, who: str = "", reason: str = "") 
             words = phrases.RUN_PAUSED_BECAUSE if clean else phrases.RUN_PAUSED
             thread.append(words.format(who=name, reason=clean))
         run.refresh_from_db()
+        points.written("pause")
         return run
 
 
@@ -63,6 +64,7 @@ def resume_run(run_id: UUID, *, by: Any = None, who: str = "") -> Run:
             raise NotPaused
         thread.append(phrases.RUN_RESUMED.format(who=name))
         run.refresh_from_db()
+        points.written("resume")
         if run.state == Run.State.PENDING and run.ready_at is not None:
             post.post_ticket("workflows.advance", run.pool, run.pk, queue=run.pool)
         return run

@@ -102,6 +102,7 @@ WHY = {
     "event": "Waiting for the event {event}{key} since {since}{until}.",
     "run": "Waiting for run {run} ({workflow}, {state}) since {since}{until}.",
     "between": "{step} runs again at {at} (iteration {iteration}).",
+    "by_hand": ("Stopping what runs of {step}: {who} has ended it by hand ({reason})."),
     "sleeping": "Asleep until {until}.",
     "retrying": "{step} failed; it is tried again at {until}.",
     "bot": "Waiting for {bot} to finish {step}, since {since}.",

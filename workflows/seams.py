@@ -220,7 +220,7 @@ def failure_of(
     if getattr(step, "on_error", "stop") != "stop":
         return None
     ends = [(str(back.state), back.reason)]
-    if waited.iteration > 1:
+    if waited.iteration > 1 and waited.by_hand is None:
         ends = [*selectors.iterations(waited.run, waited.position), *ends]
     repeat = selectors.repeat_at(waited.plan_id, waited.position)
     state, reason = outcomes.repeated(repeat, ends)

@@ -30,7 +30,7 @@ def step_at(plan_id: int, position: int) -> plan.Step | plan.Unknown | None:
 
 # For each advance of a run past its first step.
 PAST = """
-SELECT position, name, state, error FROM workflows_checkpoint
+SELECT position, name, state, error, by_hand IS NOT NULL FROM workflows_checkpoint
  WHERE run_id = %(run)s AND state = ANY(%(ended)s) ORDER BY position, iteration
 """
 ENDED = [state.value for state in Checkpoint.ENDED]
@@ -41,7 +41,9 @@ def past_steps(run_id: UUID, plan_id: int, *, before: int | None = None) -> list
     rows = db.fetch(PAST, {"run": run_id, "ended": ENDED})
     ends: dict[int, list[tuple[str, str]]] = {}
     names: dict[int, str] = {}
-    for position, name, state, error in rows:
+    for position, name, state, error, by_hand in rows:
+        if by_hand:  # that ends the step as a whole
+            ends.pop(position, None)
         ends.setdefault(position, []).append((state, error))
         names[position] = name
     steps = plan_steps(plan_id)

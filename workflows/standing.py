@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from threads import phrases as thread_phrases
 from workflows import phrases, selectors
-from workflows.models import Run, RunThread
+from workflows.models import Checkpoint, Run, RunThread
 from workflows.moments import plain
 
 
@@ -24,6 +24,19 @@ def stopping(run: Run) -> str:
         limit = thread_phrases.seconds(run.deadline or 0)
         return phrases.WHY["overdue"].format(limit=limit, since=since)
     return phrases.WHY["stopping"].format(since=since)
+
+
+def by_hand(run: Run) -> str:
+    """Say who has ended the step that is still being stopped; nothing where nobody."""
+    here = Checkpoint.objects.filter(
+        run=run, position=run.position, iteration=run.iteration, by_hand__isnull=False
+    )
+    step = here.first()
+    if step is None or step.by_hand is None:
+        return ""
+    return phrases.WHY["by_hand"].format(
+        step=f"“{step.name}”", who=step.by_hand["by"], reason=step.by_hand["reason"]
+    )
 
 
 def for_event(run: Run, wait: RunThread) -> str:

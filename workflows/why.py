@@ -117,7 +117,7 @@ def parked_on(run: Run) -> dict[str, Any]:
             words = gate_words(asked) if asked else turn_words(run, found)
             return waits("gate", words, since)
         case _:
-            words = turn_words(run, found)
+            words = standing.by_hand(run) or turn_words(run, found)
             return waits("turn", words, since)
 
 

@@ -13,7 +13,7 @@ from threads.exceptions import GateClosed
 from threads.models import Gate, Turn
 from threads.runtime.sandbox.protocol import Stop
 from threads.runtime.watch import Watch
-from workflows import events
+from workflows import events, why
 from workflows.engine.conductor import Conductor
 from workflows.exceptions import (
     BadResult,
@@ -138,6 +138,9 @@ def test_a_command_that_runs_is_stopped_and_its_step_ends_as_said(house, alice):
 
     assert fresh(run).state == "waiting"
     assert Watch(turn).stop() is Stop.CANCEL
+    assert why.in_words(fresh(run)) == (
+        f"Stopping what runs of “build”: alice has ended it by hand ({WHY})."
+    )
     assert drive.bodies(run)[-1] == "What runs now is being stopped."
     assert hands.end(turn, output="late", status=1)
     assert drive.steps(hands.go_on(run)) == [
@@ -235,6 +238,21 @@ def test_a_step_that_repeats_is_over_when_one_iteration_is_skipped(house):
         ("next", "waiting"),
     ]
     assert fresh(run).failure is None
+
+
+def test_a_result_set_by_hand_completes_a_step_of_which_an_iteration_failed(house):
+    step = factories.command("poll", repeat={"times": 3, "delay": 3600})
+    run = begin(house, step)
+    hands.answer(run, status=1)
+    set_result(run.pk, {}, reason=WHY)
+    assert hands.go_on(run).state == "completed"
+
+    other = begin(house, factories.command("poll", repeat={"times": 3}), slug="other")
+    hands.answer(other, status=1)
+    turn = hands.take(other)
+    set_result(other.pk, {}, reason=WHY)
+    hands.end(turn, status=1)
+    assert hands.go_on(other).state == "completed"
 
 
 def test_a_paused_run_skips_a_step_that_has_not_begun_and_stays_paused(house):
