@@ -14,7 +14,7 @@ from threads.models import Gate, House, Member, Thread
 RANK = {"viewer": 0, "member": 1, "author": 2, "owner": 3}
 NEEDS = {
     "member": "A viewer can read here, not start, answer or stop anything.",
-    "author": "Only authors and owners change workflows.",
+    "author": "Only authors and owners change workflows or end steps by hand.",
     "owner": "Only owners manage the house.",
 }
 

@@ -23,6 +23,7 @@ ROOTS: dict[str, dict[str, Any]] = {
     "wait_for_event": {"event": "", "payload": {}, "key": ""},
     "run_workflow": {"run": "", "state": "completed", "result": None},
 }
+KNOWN = {"by", "until", "event", "run"}  # parts that a run can tell itself
 SILENT = {"sleep", "call", "query"}  # kinds whose end is no event
 TYPES = {str: "text", int: "a whole number", bool: "true or false", list: "a list"}
 

@@ -13,7 +13,7 @@ from threads.exceptions import GateClosed
 from threads.models import Gate, Turn
 from threads.runtime.sandbox.protocol import Stop
 from threads.runtime.watch import Watch
-from workflows import events, why
+from workflows import events, settling, why
 from workflows.engine.conductor import Conductor
 from workflows.exceptions import (
     BadResult,
@@ -457,6 +457,33 @@ def test_two_hands_an_end_and_a_wake_at_one_moment_end_the_step_once(
         assert numbers == list(range(1, len(numbers) + 1))
         said = [b for b in drive.bodies(run) if b.endswith(": one") or "hand: two" in b]
         assert len(said) <= 1
+
+
+def test_a_hand_and_the_end_of_the_run_below_at_one_moment_block_nobody(house):
+    factories.workflow(house, factories.gate("inside"), slug="inner")
+    start = {"name": "first", "kind": "run_workflow", "workflow": "inner"}
+    runs = [
+        begin(house, start, factories.gate("next"), slug=f"flow-{n}") for n in range(5)
+    ]
+    below = [hands.go_on(Run.objects.get(parent=run)) for run in runs]
+    acts = [
+        lambda at: skip_step(runs[at].pk, reason=WHY, step="first"),
+        lambda at: cancel_run(below[at].pk),
+        # Woken for nothing: it parks again on the run below.
+        lambda at: settling.wake(runs[at].pk) and hands.go_on(runs[at]),
+    ]
+
+    def act(number):
+        with contextlib.suppress(NotReached, StepAtWork, RunSettled):
+            acts[number % 3](number // 3)
+
+    hands.together(15, act)
+
+    for run, child in zip(runs, below, strict=True):
+        assert fresh(child).state == "cancelled"
+        hands.go_on(run)
+        first = drive.steps(run)[0]
+        assert first in {("first", "skipped"), ("first", "failed")}
 
 
 def test_a_hand_and_workers_that_claim_at_one_moment_leave_one_outcome(house, calls):

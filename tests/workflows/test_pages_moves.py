@@ -70,7 +70,10 @@ def test_a_resume_of_what_goes_on_is_refused_in_words(client, asking, bob):
 
 def test_an_author_skips_the_step_with_a_reason(client, asking, alice):
     client.force_login(alice)
-    assert "Skip “ship”" in page_of(client, asking)
+    page = page_of(client, asking)
+    assert "Skip “ship”" in page
+    assert "&quot;approved&quot;: true" in page
+    assert "&quot;by&quot;" not in page
 
     answer = post(client, asking, "skip", text="asked by phone", step="ship")
 

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 
 from workflows import selectors
-from workflows.byhand import ROOTS
+from workflows.byhand import KNOWN, ROOTS
 from workflows.models import Run
 
 
@@ -30,4 +30,6 @@ def hands_on(run: Run) -> Hands | None:
     if at >= len(steps):
         return None
     root = ROOTS.get(steps[at]["kind"], {})
+    # What the run itself knows is filled in where nobody says otherwise.
+    root = {part: value for part, value in root.items() if part not in KNOWN}
     return Hands(steps[at]["name"], json.dumps(root, indent=2))
