@@ -252,6 +252,7 @@ def test_a_result_set_by_hand_completes_a_step_of_which_an_iteration_failed(hous
     turn = hands.take(other)
     set_result(other.pk, {}, reason=WHY)
     hands.end(turn, status=1)
+    assert fresh(other).failure is None
     assert hands.go_on(other).state == "completed"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests import drive, factories, hands
+from workflows import documents
 from workflows.models import Run
 from workflows.services import pause_run, skip_step, spawn_run
 
@@ -217,6 +218,15 @@ def test_a_step_that_ran_often_is_told_by_its_last_iterations(
     assert "check (38 of 40)" in page
     assert "37 earlier" in page
     assert "check (37 of 40)" not in page
+
+
+def test_a_document_holds_the_last_iterations_and_how_many_there_were(house, calls):
+    run = started(house, factories.call("check", "work", repeat={"times": 40}))
+
+    steps = documents.run(run)["steps"]
+
+    assert [step["iteration"] for step in steps] == list(range(21, 41))
+    assert {(step["iterations"], step["times"]) for step in steps} == {(40, 40)}
 
 
 def test_a_parent_and_its_child_lead_to_each_other(client, house, alice):
