@@ -27,7 +27,7 @@ lint: .venv/.ready
 	$(BIN)/python manage.py makemigrations --check --dry-run
 
 bench: .venv/.ready
-	$(BIN)/python -m tests.bench $(ARGS)
+	$(BIN)/python -m tests.bench $(if $(PEERS),--peers) $(ARGS)
 
 soak: .venv/.ready
 	$(BIN)/python -m pytest tests/soak $(ARGS)

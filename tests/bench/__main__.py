@@ -35,7 +35,7 @@ def main() -> int:
     with stack() as made:
         figures: Any = importlib.import_module("tests.bench.figures")
         share = QUICK if asked.quick else 1.0
-        found = figures.measure(made, asked.only, share=share)
+        found = figures.measure(made, asked.only, share=share, peers=asked.peers)
     say(table(found))
     document = json.dumps(as_document(found, quick=asked.quick))
     if asked.json:
@@ -48,6 +48,9 @@ def main() -> int:
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
     parser.add_argument("--only", type=ids, default=USUAL, metavar="P1,P2")
+    parser.add_argument(
+        "--peers", action="store_true", help="install the peers and play beside them"
+    )
     parser.add_argument("--quick", action="store_true", help="a tenth of the sizes")
     parser.add_argument("--json", metavar="FILE", help="instead of the last line")
     return parser.parse_args()

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from tests.bench import crash, latency, scale, throughput
 from tests.bench.bed import Bed, Figure
+from tests.bench.peers import compare
 from tests.harness import Stack
 
 Measure = Callable[[Bed, float], list[Figure]]
@@ -21,10 +22,13 @@ FIGURES: dict[str, Measure] = {
 }
 
 
-def measure(stack: Stack, ids: list[str], *, share: float) -> list[Figure]:
+def measure(
+    stack: Stack, ids: list[str], *, share: float, peers: bool = False
+) -> list[Figure]:
     """Measure figures one after another, at a share of their sizes."""
     bed = Bed(stack)
     try:
-        return [figure for name in ids for figure in FIGURES[name](bed, share)]
+        found = [figure for name in ids for figure in FIGURES[name](bed, share)]
+        return [*found, *(compare.compare(bed, share) if peers else [])]
     finally:
         bed.aside.close()

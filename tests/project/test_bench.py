@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from tests.bench.peers import compare
+
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -39,3 +41,27 @@ def test_the_bench_refuses_a_figure_nobody_knows():
 
     assert ended.returncode == 2
     assert "P99 is none of P1, P2" in ended.stderr
+
+
+def score(id_: str, unit: str, **values: float) -> compare.Score:
+    return compare.Score(id_, unit, {name: [value] for name, value in values.items()})
+
+
+def test_a_figure_says_whether_its_targets_are_met():
+    rate = score("P1, 1 process", "steps/s", Threadwork=1300, Absurd=1000, DBOS=500)
+    start = score("P2 start", "p50 ms", Threadwork=9, Absurd=30, DBOS=40, Celery=4)
+
+    assert compare.targets(rate) == [
+        ("at least 1.25 x Absurd's best (1.30)", True),
+        ("at least 3 x DBOS's best (2.60)", False),
+    ]
+    assert [met for _, met in compare.targets(start)] == [True, True]
+
+
+def test_a_peer_that_is_not_there_is_no_target_met():
+    alone = score("P3 answer", "p50 ms", Threadwork=9)
+
+    assert [compare.said(met) for _, met in compare.targets(alone)] == [
+        "not compared",
+        "not compared",
+    ]
