@@ -1,13 +1,17 @@
 from __future__ import annotations
 
+import threading
 from datetime import timedelta
 
 import pytest
+from django.db import connection
 
+from project.embedded.waiting import until
 from tests import drive, factories
 from tests.hands import called, failure, go_on, hold, sql, together
+from threads.locking import locked
 from threads.services import Ending, held_by, settle_turn
-from workflows import journal
+from workflows import journal, settling
 from workflows.engine import children
 from workflows.engine.conductor import Conductor
 from workflows.models import Run
@@ -108,6 +112,36 @@ def test_a_cancel_waits_for_a_command_of_the_run_below(house, alice):
     assert settle_turn(turn, Ending("cancelled", "stopped"), guard=held_by(turn))
 
     assert drive.carry(run).state == "cancelled"
+
+
+def test_whoever_parks_on_a_run_takes_its_own_thread_before_that_runs_row(house):
+    factories.workflow(house, factories.gate(), slug="inner")
+    run = parent_of(house, runs("inner"))
+    child = go_on(child_of(run))
+    assert settling.wake(run.pk)
+
+    def park():
+        go_on(Run.objects.get(pk=run.pk))
+        connection.close()
+
+    worker = threading.Thread(target=park)
+    with locked(drive.thread_of(run)):
+        worker.start()
+        assert until(somebody_waits_for_a_lock, seconds=20)
+        # Else this raises: whoever ends the step by hand takes it in that order.
+        Run.objects.select_for_update(nowait=True).get(pk=child.pk)
+    worker.join(20)
+
+    assert Run.objects.get(pk=run.pk).state == "waiting"
+
+
+def somebody_waits_for_a_lock() -> bool:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT count(*) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND wait_event_type = 'Lock'"
+        )
+        return bool(cursor.fetchone()[0])
 
 
 def test_a_cancel_that_died_before_the_run_below_is_taken_up_by_a_look(house, alice):
