@@ -137,10 +137,7 @@ def test_whoever_parks_on_a_run_takes_its_own_thread_before_that_runs_row(house)
 
 def somebody_waits_for_a_lock() -> bool:
     with connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT count(*) FROM pg_stat_activity"
-            " WHERE datname = current_database() AND wait_event_type = 'Lock'"
-        )
+        cursor.execute("SELECT count(*) FROM pg_locks WHERE NOT granted")
         return bool(cursor.fetchone()[0])
 
 
