@@ -440,3 +440,19 @@ def test_a_paused_start_says_that_it_waits(wf, flow):
     authoring.pause_workflow(flow)
 
     assert "begins when it is resumed" in wf("spawn", "nightly").stderr
+
+
+@pytest.mark.parametrize(
+    ("result", "words"),
+    [
+        (
+            {"run": "01a23066-0000", "state": "completed", "result": {}},
+            "066-0000 completed",
+        ),
+        ({"event": "deploy", "payload": {"n": 1}, "id": 3}, 'deploy: {"n": 1}'),
+        ({"event": "deploy", "payload": None}, "deploy"),
+        ({"result": {"rows": [1]}}, '{"rows": [1]}'),
+    ],
+)
+def test_a_result_is_told_in_the_words_of_its_kind(result, words):
+    assert show.result_words({"kind": "any", "result": result}) == words

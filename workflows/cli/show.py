@@ -9,7 +9,7 @@ from typing import Any
 from rich.text import Text
 
 from threads import text
-from workflows import documents, why
+from workflows import documents, templating, why
 from workflows.cli import acting, values
 from workflows.cli.commands import Commands, Options
 from workflows.cli.entries import HOW_TO_ANSWER, drawn, progress
@@ -183,8 +183,12 @@ def result_words(step: dict[str, Any]) -> str:
             return f"{by}: {reply}" if reply else by
         case {"until": str(until)}:
             return f"until {until[:19].replace('T', ' ')} UTC"
+        case {"run": str(run), "state": str(state)}:
+            return f"{run[-8:]} {state}"
+        case {"event": str(event), "payload": payload}:
+            return f"{event}: {templating.as_text(payload)}" if payload else event
         case {"result": value} if value is not None:
-            return str(value)
+            return templating.as_text(value)
         case _:
             return ""
 
