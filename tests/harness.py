@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -31,6 +32,8 @@ ROLES: dict[str, list[str]] = {
     "turns": [*CELERY, "-P", "threads", "-c", "8", "-Q", "turns", *QUIET],
     "jobs": [*CELERY, "-P", "threads", "-c", "2", "-Q", "jobs", *QUIET],
     "conductor": ["manage.py", "conductor"],
+    "beat": ["-m", "celery", "-A", "project", "beat", "--pidfile="],
+    "web": ["-m", "uvicorn", "project.asgi:application", "--lifespan", "off"],
 }
 PULSES = {"steps": "worker-steps", "turns": "worker-turns", "jobs": "worker-jobs"}
 
@@ -44,6 +47,12 @@ def database_url() -> str:
         return f"postgresql://{user}@/{name}?host={parts['HOST']}"
     word = f":{parts['PASSWORD']}" if parts["PASSWORD"] else ""
     return f"postgresql://{user}{word}@{parts['HOST']}:{parts['PORT'] or 5432}/{name}"
+
+
+def free_port() -> int:
+    with socket.socket() as door:
+        door.bind(("127.0.0.1", 0))
+        return int(door.getsockname()[1])
 
 
 def quiet(seconds: float = 5.0) -> None:
@@ -91,6 +100,7 @@ class Stack:
             **env,
         }
         self.started: dict[str, subprocess.Popen[bytes]] = {}
+        self.ports: dict[str, int] = {}
 
     @property
     def witness(self) -> Path:
@@ -105,6 +115,8 @@ class Stack:
             argv = [sys.executable, *ROLES[role]]
             if role in PULSES:
                 argv += ["-n", f"{name}@%h"]
+            if role == "web":
+                argv += ["--port", str(self.ports.setdefault(name, free_port()))]
             with (self.base / f"{name}.log").open("ab") as log:
                 self.started[name] = subprocess.Popen(
                     argv,
@@ -121,6 +133,9 @@ class Stack:
         self.start(*names, **env)
         for name in names:
             self.wait(partial(self.beats, name), 40, f"{name} has no pulse")
+
+    def url(self, web: str) -> str:
+        return f"http://127.0.0.1:{self.ports[web]}"
 
     def beats(self, name: str) -> bool:
         role = name.partition(".")[0]

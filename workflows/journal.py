@@ -8,6 +8,7 @@ other part of the statement reads from the fenced one.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -50,6 +51,7 @@ class Held:
     pool: str = "steps"
     retry_of: UUID | None = None
     paused: bool = False  # asked for since the claim
+    since: float = field(default_factory=time.monotonic)  # when it was surely in hand
 
     def fence(self) -> Q:
         return Q(state=Run.State.RUNNING, holder=self.holder, attempts=self.attempts)
@@ -203,11 +205,22 @@ def record(held: Held, ended: Ended) -> bool:
     )
     if row is None:
         return False
+    held.since = time.monotonic()
     held.position, held.iteration = position, iteration
     held.step_state, held.step_tries = None, 1
     held.cancel_asked, held.paused = row
     held.failure = held.failure or failure
     return True
+
+
+def in_hand(held: Held) -> bool:
+    """Whether the run is still this process's own; the row is asked only after a pause.
+
+    A process that stood still begins nothing of what another has taken over meanwhile.
+    """
+    if time.monotonic() - held.since < settings.LEASE_SECONDS / 2:
+        return True
+    return Run.objects.filter(held.fence(), pk=held.id).exists()
 
 
 def release(held: Held, *, needs: str = "", reason: str = "") -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from uuid import UUID
 
 from django.conf import settings
@@ -73,20 +74,27 @@ def work_off(*, pool: str, holder: int, hint: UUID | None = None) -> int:
     points.reached("turn.called")
     worked = 0
     while not draining.is_set():
+        since = time.monotonic()
         turn = insist(lambda: claim(pool=pool, holder=holder, hint=hint))  # noqa: B023
         if turn is None:
             break
         hint = None
         points.reached("turn.claimed")
         with hands.hold(turn.pk):
-            work(turn)
+            work(turn, since=since)
         worked += 1
     return worked
 
 
-def work(turn: Turn) -> None:
+def work(turn: Turn, *, since: float | None = None) -> None:
     """Let a claimed turn work and settle it; what a retry cannot mend settles at once."""
     watch = Watch(turn)
+    stood = time.monotonic() - since if since is not None else 0.0
+    if stood > settings.LEASE_SECONDS / 2:
+        # Since the claim: it begins nothing that another has taken over meanwhile.
+        watch.look()
+        if watch.lost:
+            return
     try:
         # It begins again from its log or its record where the database went away.
         ending = insist(lambda: execute(turn, watch))

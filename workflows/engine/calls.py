@@ -45,6 +45,8 @@ def begin(held: Held, step: plan.Call, see: templating.Scope) -> Ended | None:
     except CallFailed as failed:
         return failure(step, words, failed, said=False)
     if in_place(step, what):
+        if not journal.in_hand(held):
+            raise sending.Fenced
         return outcome(step, words, lambda: call(held, step, what, args), said=False)
     if held.pool != TURNS:
         give(held, TURNS)
