@@ -88,10 +88,7 @@ SLOT_LATE = "{late} late"
 
 WHY = {
     "ready": "Ready to go on since {since}; no worker has taken it yet.",
-    "unclaimed": (
-        "Ready to go on since {since}, but no worker has taken it. "
-        "Look at `wf runs` and the health page: is a worker up?"
-    ),
+    "unclaimed": "Ready to go on since {since}, but no worker has taken it: {reason}.",
     "running": "At work on {step} since {since} ({holder}).",
     "stopping": "Stopping: somebody asked to cancel it at {since}.",
     "overdue": "Stopping since {since}: the run has taken longer than {limit}.",
@@ -105,11 +102,13 @@ WHY = {
     "by_hand": ("Stopping what runs of {step}: {who} has ended it by hand ({reason})."),
     "sleeping": "Asleep until {until}.",
     "retrying": "{step} failed; it is tried again at {until}.",
-    "bot": "Waiting for {bot} to finish {step}, since {since}.",
+    "overslept": "{words} That time has passed: {reason}.",
+    "faulty": "{step} was interrupted ({reason}); it is tried again at {until}.",
+    "bot": "Waiting for {bot} to finish {step}, since {since} ({holder}).",
     "bot_idle": "Waiting for {bot} to begin {step}, since {since}; no worker took it yet.",
     "gate": "Waiting for {who} to answer “{title}” since {since}{until}.",
     "deferred": "Waiting for a worker that can run it: {reason}.",
-    "paused": "Not started: the workflow is paused.",
+    "paused": "Not started: the workflow is paused{reason}.",
     "no_seat": "Not started: it waits for run {run} to end.",
     "completed": "Completed at {at}.",
     "failed": "Failed at {at}: {step}: {reason}",
@@ -117,6 +116,19 @@ WHY = {
 }
 UNTIL = ", until {until}"
 WITH_KEY = " with the key {key}"
+WORKERS = {
+    "somebody": "a worker",
+    "held": "{who}, seen {seconds} s ago",
+    "silent": "{who}, silent since {at}; its work is taken over at {until} at the latest",
+    "dead": "{who}, which has died; its work is handed on",
+    "overdue": "{who}, silent since {at}; its work is handed on now",
+    "no_worker": "no worker for “{pool}” is up",
+    "busy": "up, and busy with others, are {workers}",
+    "up": "up are {workers}",
+    "messenger": "the messenger has not answered since {since}",
+    "conductor": "no conductor has been seen since {since}",
+    "no_conductor": "no conductor has run here yet",
+}
 ENDED = (
     "This run has ended, so nobody acts on that: {why} "
     "“Start again” begins a new run; “Retry” keeps what is done."

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Any
 
 from django.conf import settings
@@ -10,15 +9,12 @@ from django.db.models import Count, Min, Q, QuerySet
 from django.db.models.functions import Now
 
 from threads import access as thread_access
-from threads import db
 from threads.envelopes import registry
 from threads.models import Job, Pulse, Turn
-from threads.sessions import LOCK_CLASS
-from workflows import why
+from workflows import why, workers
 from workflows.models import Run
 from workflows.moments import plain, stamp
 
-LATE_BEATS = 3  # beats the conductor may miss before it counts as gone
 UNITS = (("d", 86_400), ("h", 3_600), ("min", 60))
 CONDUCTOR = {
     "alive": "The conductor is up; it was last seen {span} ago.",
@@ -33,35 +29,18 @@ CONDUCTOR = {
 }
 
 
-# A conductor that was killed has let go of its lock before its beats are missed.
-PULSE = """
-SELECT seen_at, extract(epoch FROM statement_timestamp() - seen_at)::float,
-       dead_at IS NULL
-       AND seen_at > statement_timestamp() - make_interval(secs => %(late)s)
-       AND (NOT locked OR EXISTS (
-           SELECT 1 FROM pg_locks l WHERE l.locktype = 'advisory' AND l.granted
-              AND l.classid = %(class)s AND l.objid::bigint = p.id %% 2147483648
-              AND l.database = (SELECT oid FROM pg_database
-                                 WHERE datname = current_database()))) AS alive
-  FROM threads_pulse p WHERE role = 'conductor' AND namespace = %(namespace)s
- ORDER BY alive DESC, seen_at DESC LIMIT 1
-"""
-
-
 def conductor() -> dict[str, Any]:
     """Return whether a conductor lives and when it was last seen (A41)."""
-    late = LATE_BEATS * settings.BEAT_SECONDS
-    here = {"namespace": settings.NAMESPACE, "late": late, "class": LOCK_CLASS}
-    row = db.fetch_one(PULSE, here)
-    if row is None:
+    found = workers.conductor(settings.NAMESPACE)
+    if found is None:
         words = CONDUCTOR["never"]
         return {"alive": False, "seen_at": None, "seconds": None, "words": words}
-    seen_at, seconds, alive = row
+    key = "alive" if found.alive else "gone"
     return {
-        "alive": alive,
-        "seen_at": stamp(seen_at),
-        "seconds": round(seconds, 1),
-        "words": CONDUCTOR["alive" if alive else "gone"].format(span=span(seconds)),
+        "alive": found.alive,
+        "seen_at": stamp(found.seen_at),
+        "seconds": round(found.seconds, 1),
+        "words": CONDUCTOR[key].format(span=span(found.seconds)),
     }
 
 
@@ -82,7 +61,7 @@ def notes(user: Any) -> list[str]:
     """Return what else an operator should know of, each in a sentence (C6, C8)."""
     living = Pulse.objects.filter(namespace=settings.NAMESPACE, dead_at=None)
     said = []
-    if since := messenger_silent_since():
+    if since := workers.messenger_silent_since(settings.NAMESPACE):
         said.append(NOTES["messenger"].format(since=plain(since)))
     if pooled := living.filter(locked=False).count():
         said.append(NOTES["pooled"].format(count=pooled))
@@ -91,14 +70,6 @@ def notes(user: Any) -> list[str]:
     if types := ", ".join(f"{name} ({count})" for name, count in counts[:5]):
         said.append(NOTES["jobs"].format(types=types))
     return said
-
-
-def messenger_silent_since() -> Any:
-    """Return since when a living process has not been answered by the messenger."""
-    fresh = timedelta(seconds=LATE_BEATS * settings.BEAT_SECONDS)
-    return Pulse.objects.filter(
-        namespace=settings.NAMESPACE, dead_at=None, seen_at__gt=Now() - fresh
-    ).aggregate(since=Min("unheard_since"))["since"]
 
 
 def waiting_jobs(user: Any) -> QuerySet[Job]:

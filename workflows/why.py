@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from django.db import connection
 
-from threads import phrases as thread_phrases
-from threads.models import Gate, Pulse, Turn
-from workflows import phrases, selectors, standing
-from workflows.models import Checkpoint, Run, RunThread, Seat
+from threads.models import Gate, Turn
+from workflows import phrases, selectors, standing, workers
+from workflows.models import Attempt, Checkpoint, Run, RunThread, Seat
 from workflows.moments import plain, stamp, stamp_or_none
 
 PATIENCE = timedelta(seconds=2)  # after that, ready work counts as unclaimed
@@ -42,31 +41,42 @@ def pending_words(run: Run) -> str:
     if run.deferred == Run.NO_SEAT:
         return phrases.WHY["no_seat"].format(run=sitting(run))
     if run.ready_at is None:
-        return phrases.WHY["paused"]
+        because = run.workflow.paused_reason
+        reason = f": {because}" if because else ""
+        return phrases.WHY["paused"].format(reason=reason)
     if run.deferred:
         return phrases.WHY["deferred"].format(reason=run.deferred)
     late = now() - run.ready_at > PATIENCE
     return phrases.WHY["unclaimed" if late else "ready"].format(
-        since=plain(run.ready_at)
+        since=plain(run.ready_at),
+        reason=workers.nobody_takes(run) if late else "",
     )
 
 
 def sitting(run: Run) -> str:
     """Name the runs that have the places this one waits for."""
     seats = Seat.objects.filter(name=f"workflow:{run.workflow_id}")
-    return ", ".join(str(pk) for pk in seats.values_list("run", flat=True))
+    rows = seats.order_by("number").values_list("run", "run__state")
+    return ", ".join(f"{pk} ({state})" for pk, state in rows)
 
 
 def running_words(run: Run) -> str:
     if run.cancel_asked_at is not None:
         return standing.stopping(run)
-    pulse = Pulse.objects.filter(pk=run.holder or 0).first()
-    holder = f"{pulse.role} on {pulse.host}" if pulse else "a worker"
     return phrases.WHY["running"].format(
         step=step_name(run),
-        since=plain(run.started_at or run.created_at),
-        holder=holder,
+        since=plain(begun_at(run)),
+        holder=workers.holding(run.holder, run.held_until, now=now()),
     )
+
+
+def begun_at(run: Run) -> datetime:
+    """Return since when a run in hand is at its step: its own start, or its attempt's."""
+    here = {"position": run.position, "iteration": run.iteration}
+    began = Checkpoint.objects.filter(run=run, **here).values_list("started_at")
+    attempt = Attempt.objects.filter(run=run, ended_at=None).values_list("began_at")
+    found = began.first() or attempt.first()
+    return found[0] if found else run.started_at or run.created_at
 
 
 def settled_words(run: Run) -> str:
@@ -83,15 +93,29 @@ def step_name(run: Run) -> str:
 
 def waiting_for(run: Run) -> dict[str, Any] | None:
     """Return kind, words, since and until of what a run is parked on, or None."""
-    if run.state == Run.State.PENDING and run.paused_at is not None:
-        return waits("paused", standing.paused(run), run.paused_at)
-    if run.state == Run.State.PENDING and run.deferred == Run.NO_SEAT:
-        return waits("seat", pending_words(run), run.created_at)
-    if run.state not in {Run.State.SLEEPING, Run.State.WAITING}:
-        return None
-    found = parked_on(run)
-    words = f"{found['words']} {standing.paused(run)}".rstrip()
-    return {**found, "words": words}
+    match run.state:
+        case Run.State.PENDING:
+            return held_back(run)
+        case Run.State.SLEEPING | Run.State.WAITING:
+            found = parked_on(run)
+            words = f"{found['words']} {standing.paused(run)}".rstrip()
+            return {**found, "words": words}
+        case _:
+            return None
+
+
+def held_back(run: Run) -> dict[str, Any] | None:
+    """Return what a pending run waits for; None where it is ready for any worker."""
+    words = pending_words(run)
+    if run.paused_at is not None:
+        return waits("paused", words, run.paused_at)
+    if run.deferred == Run.NO_SEAT:
+        return waits("seat", words, run.created_at)
+    if run.ready_at is None:
+        return waits("paused", words, run.created_at)
+    if run.deferred or now() - run.ready_at > PATIENCE:
+        return waits("worker", words, run.ready_at)
+    return None
 
 
 def parked_on(run: Run) -> dict[str, Any]:
@@ -138,8 +162,18 @@ def sleeping_words(run: Run) -> str:
     if step is None and run.iteration > 1:
         return standing.between(run)
     retrying = step is not None and bool(step.error)
-    return phrases.WHY["retrying" if retrying else "sleeping"].format(
+    words = phrases.WHY["retrying" if retrying else "sleeping"].format(
         step=step_name(run), until=plain(run.due_at)
+    )
+    return overslept(run, words)
+
+
+def overslept(run: Run, words: str) -> str:
+    """Add why nobody has woken a run whose time has passed."""
+    assert run.due_at is not None  # noqa: S101  a constraint: asleep means due
+    nobody = now() - run.due_at > PATIENCE and workers.no_conductor(run.namespace)
+    return (
+        phrases.WHY["overslept"].format(words=words, reason=nobody) if nobody else words
     )
 
 
@@ -155,27 +189,18 @@ def gate_words(gate: Gate) -> str:
 
 def turn_words(run: Run, wait: RunThread) -> str:
     turn = wait.await_turn
-    idle = turn is not None and turn.state == Turn.State.PENDING
-    if turn is not None and idle and (reason := nobody_for(turn)):
-        return phrases.WHY["deferred"].format(reason=reason)
-    return phrases.WHY["bot_idle" if idle else "bot"].format(
-        bot=wait.worker_bot.name,
-        step=step_name(run),
-        since=plain(wait.await_started_at or run.created_at),
-    )
-
-
-def nobody_for(turn: Turn) -> str:
-    """Say what the living workers lack for a turn that has stood ready for a while."""
-    if turn.ready_at is None or now() - turn.ready_at <= PATIENCE:
+    if turn is None:
         return ""
-    workers = Pulse.objects.filter(
-        namespace=turn.namespace, dead_at=None, role__startswith="worker-"
-    )
-    if not workers.exists():
-        return ""
-    if turn.needs and not workers.filter(runtimes__contains=[turn.needs]).exists():
-        return thread_phrases.NO_RUNTIME.format(runtime=turn.needs)
-    if turn.root and not workers.filter(root=turn.root).exists():
-        return thread_phrases.NO_ROOT.format(root=turn.root)
-    return ""
+    at = now()
+    facts = {"bot": wait.worker_bot.name, "step": step_name(run)}
+    if turn.state != Turn.State.PENDING:
+        facts["holder"] = workers.holding(turn.holder, turn.held_until, now=at)
+        since = turn.began_at or turn.created_at
+        return phrases.WHY["bot"].format(since=plain(since), **facts)
+    if turn.ready_at is not None and turn.ready_at > at and turn.faults:
+        until = plain(turn.ready_at)
+        return phrases.WHY["faulty"].format(reason=turn.reason, until=until, **facts)
+    if turn.ready_at is not None and at - turn.ready_at > PATIENCE:
+        return phrases.WHY["deferred"].format(reason=workers.nobody_takes(turn))
+    since = wait.await_started_at or run.created_at
+    return phrases.WHY["bot_idle"].format(since=plain(since), **facts)

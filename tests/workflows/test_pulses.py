@@ -11,7 +11,7 @@ from project.celery import app
 from tests import hands
 from threads import liveness, post
 from threads.models import Job, Pulse
-from workflows import documents, pulses
+from workflows import documents, pulses, workers
 from workflows.engine.conductor import Conductor
 
 
@@ -72,13 +72,13 @@ def test_the_conductor_notes_a_messenger_that_does_not_answer(house, monkeypatch
         post.messenger.silent = True
         conductor = Conductor()
         conductor.top_up()
-        assert pulses.messenger_silent_since() is not None
+        assert workers.messenger_silent_since("default") is not None
 
         # It answers again, although nothing has been posted meanwhile.
         monkeypatch.setattr(app.conf, "broker_url", "memory://")
         conductor.next_top_up = 0.0
         conductor.top_up()
-        assert pulses.messenger_silent_since() is None
+        assert workers.messenger_silent_since("default") is None
         assert Pulse.objects.get(pk=holder.id).unheard_since is None
     finally:
         liveness.here.end()
