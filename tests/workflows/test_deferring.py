@@ -103,6 +103,7 @@ def test_a_turn_whose_files_no_worker_sees_names_the_root(house):
         spawn_run(factories.workflow(house, factories.command("build"))).run
     )
     hands.sql("UPDATE threads_turn SET root = 'far', ready_at = now() - interval '1 m'")
+    drive.holder("worker-turns")
     hands.sql("UPDATE threads_pulse SET runtimes = '[\"command\"]', root = 'near'")
 
     assert "workspace root far, which no worker here sees" in why.in_words(run)
