@@ -96,8 +96,11 @@ def prepared() -> dict[str, Any]:
     """Return what lets the server keep statements prepared, on a session of our own.
 
     Django would bind parameters in the client, and each statement be planned anew.
-    Behind a pooler the next statement may meet another session.
+    Behind a pooler the next statement may meet another session. A process that stands
+    still in the middle of a write holds its locks for as long as a lease, no longer.
     """
     if flag("DATABASE_POOLER"):
         return {}
-    return {"server_side_binding": True, "prepare_threshold": 2}
+    lease = int(1000 * number("LEASE_SECONDS", 60.0))
+    limit = f"-c idle_in_transaction_session_timeout={lease}"
+    return {"server_side_binding": True, "prepare_threshold": 2, "options": limit}

@@ -281,7 +281,7 @@ VERBS = [
     Scenario("fault", prompted, setup=shaky_bot),
     Scenario("reclaim", marking(), prelude=("advance.claimed",)),
     Scenario("retake", marking(), prelude=("turn.claimed",)),
-    Scenario("asked", long_command, decides, prelude=("log.committed",)),
+    Scenario("asked", long_command, decides, prelude=("log.committed",), asks=True),
     Scenario("mail", fails_once, mails, more={"notify": ["alice"]}, setup=shaky_mail),
     Scenario("job", fails_once, more={"notify": ["alice"]}, prelude=("job.claimed",)),
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from typing import Any
 
@@ -90,6 +91,37 @@ def test_a_stopped_worker_loses_its_work_and_changes_nothing_when_it_wakes(
     assert drive.entries(run) == before
     assert [kind for *_, kind, _ in before].count("message") == 1
     assert list(stack.marks().values()) == [2]
+
+
+@pytest.mark.timeout(150)
+def test_a_worker_stopped_in_the_middle_of_a_write_holds_up_nobody(
+    stack: Stack, home: House
+):
+    orders = stack.base / "orders"
+    stack.env |= {
+        "THREADWORK_DIE": str(orders),
+        "LEASE_SECONDS": "4",
+        "BEAT_SECONDS": "1",
+    }
+    stack.up("conductor", "steps.a", "steps.b", "turns.a")
+    orders.write_text("stop send.written")
+    script = factories.command("build", stack.mark("build"))
+    run = spawn_run(factories.workflow(home, script)).run
+    stack.wait(lambda: orders.with_suffix(".done").exists())
+    stopped = int(orders.with_suffix(".done").read_text().split()[-1])
+    nap = factories.workflow(home, factories.sleep("nap", 5), slug="nap")
+
+    other = spawn_run(nap).run
+
+    stack.wait(lambda: settled(other), 12, "a sleeper was not woken")
+    stack.wait(lambda: settled(run), 30, "the run was not taken over")
+    before = drive.entries(run)
+    os.kill(stopped, signal.SIGCONT)
+    last = spawn_run(nap).run
+    stack.wait(lambda: settled(last), 20)
+    assert drive.entries(run) == before
+    assert drive.bodies(run).count("dispatch.started") == 1
+    assert list(stack.marks().values()) == [1]
 
 
 @pytest.mark.timeout(150)

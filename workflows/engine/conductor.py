@@ -21,6 +21,7 @@ from django.db import (
     connection,
     transaction,
 )
+from psycopg.errors import LockNotAvailable
 
 from threads import burial, db, gates, liveness, points, post, services, sessions
 from threads.liveness import ORPHANED
@@ -81,9 +82,15 @@ class Conductor:
         liveness.here.begin("conductor")
         while not self.stopping:
             began = time.monotonic()
+            self.guarded(self.wait_little)
             self.turn_round()
             self.listen(self.seconds_to_next(since=began))
         liveness.here.end()
+
+    def wait_little(self) -> None:
+        """Let no row that another holds, as one who stands still, hold up the rest."""
+        if not connection.settings_dict["DISABLE_SERVER_SIDE_CURSORS"]:  # no pooler
+            db.fetch("SELECT set_config('lock_timeout', '1s', false)", {})
 
     def stop(self, *args: object) -> None:
         self.stopping = True
@@ -123,8 +130,10 @@ class Conductor:
         for row in rows:
             try:
                 act(row)
-            except (OperationalError, InterfaceError):
-                raise
+            except (OperationalError, InterfaceError) as error:
+                if not isinstance(error.__cause__, LockNotAvailable):
+                    raise
+                logger.warning("Somebody holds %s; it is looked at again", row)
             except Exception:
                 logger.exception("The conductor could not mend %s", row)
 
