@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.kills import Passed, World, die_at, undisturbed
+from tests.kills import AMONG_REAL_WORKERS, Passed, World, die_at, undisturbed
 from tests.scenarios import KINDS, VERBS
 from threads import points
-
-# Of a conductor beside real workers: tests/acceptance/test_kills.py.
-AMONG_REAL_WORKERS = {"conductor.stamped", "conductor.topping"}
 
 
 @pytest.mark.timeout(300)

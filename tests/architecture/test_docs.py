@@ -84,8 +84,9 @@ def test_a_command_or_option_that_is_not_there_is_noticed():
 
 
 def read_from_environment() -> set[str]:
-    """Return the names that settings.py and local.py read."""
-    names = {"THREADWORK_DATA"}  # read by local.py, before there are settings
+    """Return the names that settings.py, local.py and the crash kit read."""
+    # Read where there are no settings yet.
+    names = {"THREADWORK_DATA", "THREADWORK_DIE"}
     for node in ast.walk(ast.parse(text("project/settings.py"))):
         if isinstance(node, ast.Call) and ast.unparse(node.func).startswith("env."):
             first = node.args[0]
