@@ -99,6 +99,14 @@ def seat_next(workflow: Workflow, number: int) -> bool:
     return True
 
 
+def begin_seated(workflow: Workflow) -> None:
+    """Let those begin who are held back although they sit: an edit came in between."""
+    seated = waiting_runs(workflow).filter(pk__in=Seat.objects.values("run"))
+    for run in seated.select_for_update(of=("self",)):
+        Run.objects.filter(pk=run.pk).update(ready_at=Now(), deferred="")
+        post.post_ticket("workflows.advance", run.pool, run.pk, queue=run.pool)
+
+
 def waiting_runs(workflow: Workflow) -> RunQuerySet:
     return Run.objects.filter(
         workflow=workflow, state=Run.State.PENDING, ready_at=None, deferred=Run.NO_SEAT
@@ -107,6 +115,7 @@ def waiting_runs(workflow: Workflow) -> RunQuerySet:
 
 def fill(workflow: Workflow) -> None:
     """Seat whoever waits on places that are free; inside a transaction."""
+    begin_seated(workflow)
     places = workflow.limit or 1
     taken = set(
         Seat.objects.filter(

@@ -145,3 +145,24 @@ def test_a_place_is_never_lost_between_a_start_and_a_settling_run(
         for run in Run.objects.active().order_by("-created_at"):
             cancel_run(run.pk, who="alice")
         assert not Seat.objects.exists()
+
+
+def test_one_who_sat_down_during_a_pause_begins_after_an_edit_too(house):
+    flow = factories.workflow(house, factories.sleep(), overlap="join")
+    authoring.pause_workflow(flow)
+    run = spawn_run(flow).run
+    factories.workflow(house, factories.sleep(), overlap="replace")
+
+    authoring.resume_workflow(flow)
+
+    assert drive.carry(run).state == "sleeping"
+
+
+def test_the_sweep_lets_one_begin_who_sits_and_is_held_back(house):
+    flow = factories.workflow(house, factories.sleep(), overlap="wait")
+    run = spawn_run(flow).run
+    Run.objects.filter(pk=run.pk).update(ready_at=None, deferred=Run.NO_SEAT)
+
+    sweep.sweep()
+
+    assert drive.carry(run).state == "sleeping"
