@@ -28,7 +28,7 @@ from tests import hands
 from tests.workflows import drawn
 from tests.workflows.promises import Kept
 from tests.workflows.stage import Stage, fuse, witness
-from threads import gates, services
+from threads import gates, questions, services
 from threads.exceptions import ThreadError
 from threads.locking import locked
 from threads.models import Gate, Turn
@@ -232,7 +232,7 @@ class House(RuleBasedStateMachine):
             return services.release_turn(turn, seconds=60, fault="overloaded")
         if how == "ask":
             mine = self.stage.is_taken(turn)
-            gates.ask_whether(turn)
+            questions.ask_whether(turn)
             return mine
         state = "succeeded" if how == "ok" else "failed"
         reason = "" if how == "ok" else "exited with status 1"

@@ -13,7 +13,7 @@ from django.db import connection
 from django.test import override_settings
 
 from tests import drive, factories, hands
-from threads import liveness, tenancy
+from threads import burial, tenancy
 from threads.models import Gate, Turn
 from workflows import calling
 from workflows.journal import Held
@@ -157,7 +157,7 @@ class Stage:
     def dies(self, name: str) -> None:
         """Stamp the process as dead; the next of this name is another."""
         if name in self.workers:
-            liveness.stamp([self.workers.pop(name)])
+            burial.stamp([self.workers.pop(name)])
 
     def flow(self, slug: str) -> Workflow | None:
         return Workflow.objects.current().filter(house=self.house, slug=slug).first()
