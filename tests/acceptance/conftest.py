@@ -15,7 +15,9 @@ from tests import factories
 from tests.harness import CALLS, Stack, quiet
 from tests.kills import World
 from threads import post, tenancy
+from threads.liveness import known_runtimes
 from threads.runtime import sandbox
+from threads.runtime.bots import RUNTIMES
 
 
 def post_to(url: str | None) -> None:
@@ -63,5 +65,7 @@ def world(transactional_db: None, posted: list[Any], settings: Any) -> Iterator[
     try:
         yield made
     finally:
+        RUNTIMES.pop("shaky", None)  # what a scenario has announced
+        known_runtimes.discard("shaky")
         del os.environ["WITNESS"]
         shutil.rmtree(base, ignore_errors=True)
