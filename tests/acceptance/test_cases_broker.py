@@ -202,3 +202,22 @@ def test_what_nobody_understands_is_said_once_and_thrown_away(
         log = (stack.base / f"{name}.log").read_text()
         assert log.count("was thrown away") == len(RAW) - 1 + 2
         assert log.count("KeyError: 'no.such.task'") == 1
+
+
+# Case 29: it is full in the moment a worker takes a message.
+@pytest.mark.timeout(120)
+def test_a_broker_full_when_a_ticket_is_taken_ends_no_worker(stack: Stack, home: House):
+    stack.up("conductor", "steps", "turns")
+    link = brokers.client(stack)
+    stack.kill("conductor", "steps", "turns", number=signal.SIGSTOP)
+    runs = brokers.flows(stack, home, 3)
+    link.config_set("maxmemory", 1)
+    stack.kill("conductor", "steps", "turns", number=signal.SIGCONT)
+    stack.wait(lambda: link.llen("threadwork:default:steps") < 3)
+    stack.pause(2)
+    link.config_set("maxmemory", "256mb")
+
+    stack.wait(lambda: brokers.settled(*runs), 40)
+
+    brokers.all_once(stack, runs)
+    assert all(process.poll() is None for process in stack.started.values())
