@@ -233,6 +233,7 @@ def fails_once(world: World, slug: str) -> list[Step]:
 
 
 AGAIN = {"limit": 1, "delay": 0.05}
+ROOM: Step = {"name": "room", "kind": "open_thread", "title": "A", "prompt": "B"}
 KINDS = [
     Scenario("call", around()),
     Scenario("long", around(factories.call("long", "slow", args=LINE))),
@@ -242,6 +243,7 @@ KINDS = [
     Scenario("gate", around(factories.gate("ask")), decides),
     Scenario("event", waiting, emits),
     Scenario("child", parent, runs=2, other=around()),
+    Scenario("room", around(ROOM)),
 ]
 VERBS = [
     Scenario("repeat", around(witness("often", repeat={"times": 2, "delay": 0.05}))),

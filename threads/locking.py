@@ -152,6 +152,18 @@ def open_thread(
     return thread
 
 
+def open_room_once(house: House, code: UUID, *, title: str, first: str) -> bool:
+    """Open the room of this id with System's first words; False where it stands."""
+    room = Thread(id=code, house=house, title=title[:200], last_number=1)
+    Thread.objects.bulk_create([room], ignore_conflicts=True)
+    if Entry.objects.filter(thread_id=code).exists():
+        return False
+    opened = LockedThread(id=code, house=house.pk, last_number=0)
+    opened.append(first)
+    Entry.objects.bulk_create(opened.entries)
+    return True
+
+
 def append_entry(
     thread_id: UUID,
     body: str,

@@ -39,6 +39,8 @@ PLACES = {
     "send.committed": "a step has been sent; its ticket has gone",
     "gate.written": "a question and its wait are written, not committed",
     "gate.committed": "a question stands and the run waits",
+    "room.written": "a room is opened, not committed",
+    "room.committed": "a room stands, the step that opened it is not recorded",
     "sleep.written": "a due time is written, not committed",
     "sleep.committed": "the run sleeps",
     "again.written": "the due time of a next try is written, not committed",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
@@ -163,6 +163,12 @@ def known_people(house: House) -> set[str]:
     return names | mails | set(Member.Role.values)
 
 
+def strangers(who: Sequence[str], people: set[str]) -> Iterator[tuple[str, str]]:
+    for name in who:
+        if name not in people:
+            yield "who", f"nobody in this house is called “{name}”"
+
+
 def step_misfits(
     step: plan.Step, bot: Bot | None, people: set[str]
 ) -> Iterator[tuple[str, str]]:
@@ -170,9 +176,9 @@ def step_misfits(
         case plan.HumanGate():
             if step.answer == "form":
                 yield "answer", "“form” is not available yet; use reply or choose"
-            for name in step.who:
-                if name not in people:
-                    yield "who", f"nobody in this house is called “{name}”"
+            yield from strangers(step.who, people)
+        case plan.OpenThread():
+            yield from strangers(step.who, people)
         case plan.Call() if step.function not in settings.CALLS:
             known = ", ".join(sorted(settings.CALLS)) or "none"
             yield "function", f"“{step.function}” is not allowed here; there is {known}"

@@ -22,9 +22,10 @@ ROOTS: dict[str, dict[str, Any]] = {
     "query": {"rows": [], "truncated": 0},
     "wait_for_event": {"event": "", "payload": {}, "key": ""},
     "run_workflow": {"run": "", "state": "completed", "result": None},
+    "open_thread": {"thread": "", "title": "", "url": ""},
 }
 KNOWN = {"by", "until", "event", "run"}  # parts that a run can tell itself
-SILENT = {"sleep", "call", "query"}  # kinds whose end is no event
+SILENT = {"sleep", "call", "query", "open_thread"}  # kinds whose end is no event
 TYPES = {str: "text", int: "a whole number", bool: "true or false", list: "a list"}
 
 

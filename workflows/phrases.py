@@ -53,6 +53,14 @@ WAITS_FOR_ITSELF = "run {run} itself waits for this one to end"
 BY_RUN = "{workflow}, run {run}"
 CANCELLED_WITH = "run {run}, which started it, was stopped"
 
+OPENED = "Opened [{title}]({url})."
+OPENED_BY = "Opened by [a run]({url})."
+MAIL_OPENED = "{title}"
+MAIL_OPENED_TEXT = """{prompt}
+
+Read and answer here: {url}
+"""
+
 COMPLETED = "Completed."
 FAILED = "Failed at {step}: {reason}"
 SKIPPED_BY_HAND = "Skipped {step} by {who}: {reason}"

@@ -102,6 +102,8 @@ def _reason(
             return f"must be one of {choices}"
         case "value_error" | "assertion_error":
             return str(context["error"])
+        case "too_long" if isinstance(error["input"], str):
+            return PLAIN["string_too_long"].format(**context)
         case kind if kind in PLAIN:
             return PLAIN[kind].format(**context)
         case _:

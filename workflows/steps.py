@@ -30,6 +30,7 @@ TEMPLATED = (
     "event",
     "key",
     "payload",
+    "title",
 )
 
 
@@ -170,8 +171,24 @@ class RunWorkflow(Common):
     payload: dict[str, object] = {}
 
 
+class OpenThread(Common):
+    """A step that opens a room, in which people and bots go on talking."""
+
+    kind: Literal["open_thread"]
+    title: Filled  # rendered, it is one line of 200 characters at most
+    prompt: Filled
+    who: list[Filled] = []
+
+
 Step = Annotated[
-    RunCommand | DispatchTask | Sleep | HumanGate | Call | WaitForEvent | RunWorkflow,
+    RunCommand
+    | DispatchTask
+    | Sleep
+    | HumanGate
+    | Call
+    | WaitForEvent
+    | RunWorkflow
+    | OpenThread,
     Discriminator("kind"),
 ]
 MODELS: dict[str, type[Common]] = {

@@ -243,7 +243,8 @@ def test_a_stored_step_that_makes_no_sense_is_refused():
         (recipe(notify="alice"), "notify: must be a list"),
         ({"slug": "w", "steps": ["not a step"]}, "steps[0]: must be a mapping of keys to values"),
         (recipe({"name": "a"}), "steps[0].kind: missing"),
-        (recipe({"name": "a", "kind": "query"}), "steps[0].kind: must be one of call, dispatch_task, human_gate, run_command, run_workflow, sleep, wait_for_event"),
+        (recipe({"name": "a", "kind": "wait_for_event", "event": "e" * 201}), "steps[0].event: must have at most 200 characters"),
+        (recipe({"name": "a", "kind": "query"}), "steps[0].kind: must be one of call, dispatch_task, human_gate, open_thread, run_command, run_workflow, sleep, wait_for_event"),
         (recipe({"kind": "run_command", "command": "x"}), "steps[0].name: missing"),
         (recipe(command("a b")), "steps[0].name: must be 1 to 64 letters, digits, - or _"),
         (recipe(command("é")), "steps[0].name: must be 1 to 64 letters, digits, - or _"),
@@ -469,7 +470,8 @@ def test_a_long_command_is_written_as_a_block():
 
 def test_all_kinds_are_known():
     assert sorted(KINDS) == [
-        "call", "dispatch_task", "human_gate", "run_command", "run_workflow", "sleep",
+        "call", "dispatch_task", "human_gate", "open_thread", "run_command",
+        "run_workflow", "sleep",
         "wait_for_event",
     ]  # fmt: skip
 

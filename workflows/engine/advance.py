@@ -25,7 +25,7 @@ from workflows import (
     settling,
     templating,
 )
-from workflows.engine import calls, claims, rendering, waits
+from workflows.engine import calls, claims, rendering, rooms, waits
 from workflows.journal import Ended, Held, Line
 from workflows.models import Checkpoint, Run
 
@@ -148,6 +148,8 @@ def begin(held: Held, step: plan.Step) -> Ended | None:
             return waits.run_workflow(held, step, see)
         case plan.Call():
             return calls.begin(held, step, see)
+        case plan.OpenThread():
+            return rooms.open_room(held, step, see)
     return None
 
 

@@ -25,6 +25,8 @@ KINDS = {
     "call": "call",
     "query": "query",
     "wait_for_event": "event",
+    "run_workflow": "run",
+    "open_thread": "room",
 }
 ICONS = {"asking": "waiting", "waiting": "running"}  # what waits for a bot is at work
 
