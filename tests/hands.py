@@ -80,6 +80,18 @@ def sql(statement: str, *params: Any) -> int:
         return int(cursor.rowcount)
 
 
+def waiting_for_locks() -> int:
+    """Count the sessions of the test's database that wait for a lock."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT count(DISTINCT l.pid) FROM pg_locks l WHERE NOT l.granted"
+            " AND EXISTS (SELECT 1 FROM pg_locks o JOIN pg_database d"
+            " ON d.oid = o.database AND d.datname = current_database()"
+            " WHERE o.pid = l.pid)"
+        )
+        return int(cursor.fetchone()[0])
+
+
 def die(role: str = "worker-steps") -> None:
     """Stamp the worker of a role as dead."""
     sql(

@@ -243,6 +243,7 @@ def resume_workflow(workflow: Workflow) -> None:
 
 def begin_held(workflow: Workflow) -> None:
     """Let the runs begin that the pause held back, as many as have a place."""
+    seats.lock_held_back(workflow)
     held = Run.objects.filter(
         workflow=workflow, state=Run.State.PENDING, deferred=Run.PAUSED
     )

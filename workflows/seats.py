@@ -102,9 +102,25 @@ def seat_next(workflow: Workflow, number: int) -> bool:
 def begin_seated(workflow: Workflow) -> None:
     """Let those begin who are held back although they sit: an edit came in between."""
     seated = waiting_runs(workflow).filter(pk__in=Seat.objects.values("run"))
-    for run in seated.select_for_update(of=("self",)):
+    # By pk, as `wait` locks those who sit: in another order the two could deadlock.
+    for run in seated.select_for_update(of=("self",)).order_by("pk"):
         Run.objects.filter(pk=run.pk).update(ready_at=Now(), deferred="")
         post.post_ticket("workflows.advance", run.pool, run.pk, queue=run.pool)
+
+
+def lock_held_back(workflow: Workflow) -> None:
+    """Lock all that a pause or a seat holds back, before some of them begin.
+
+    By pk and at once, as `wait` locks those who sit.
+    """
+    held = Run.objects.filter(
+        workflow=workflow,
+        state=Run.State.PENDING,
+        ready_at=None,
+        deferred__in=(Run.PAUSED, Run.NO_SEAT),
+    )
+    rows = held.select_for_update(of=("self",)).order_by("pk")
+    list(rows.values_list("pk"))
 
 
 def waiting_runs(workflow: Workflow) -> RunQuerySet:

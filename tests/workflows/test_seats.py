@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-import pytest
+import threading
 
+import pytest
+from django.db import connection, transaction
+
+from project.embedded.waiting import until
 from tests import drive, factories
-from tests.hands import together
+from tests.hands import sql, together, waiting_for_locks
 from threads import gates, tenancy
 from workflows import authoring, seats, sweep, why
 from workflows.exceptions import BadWorkflow
@@ -166,3 +170,43 @@ def test_the_sweep_lets_one_begin_who_sits_and_is_held_back(house):
     sweep.sweep()
 
     assert drive.carry(run).state == "sleeping"
+
+
+@pytest.mark.parametrize("held", [Run.NO_SEAT, Run.PAUSED])
+def test_whoever_lets_many_begin_and_whoever_waits_for_them_lock_in_one_order(
+    transactional_db, posted, held
+):
+    flow = gated(tenancy.open_house("home", name="Home"), overlap="wait", limit=2)
+    first, second = sorted((spawn_run(flow).run for _ in range(2)), key=lambda r: r.pk)
+    for run in (second, first):  # as they lie in the table, too
+        Run.objects.filter(pk=run.pk).update(ready_at=None, deferred=held)
+    faults: list[BaseException] = []
+
+    def apart(act):
+        def caller():
+            try:
+                act()
+            except BaseException as fault:  # noqa: BLE001  told by the test's own thread
+                faults.append(fault)
+            finally:
+                connection.close()
+
+        thread = threading.Thread(target=caller)
+        thread.start()
+        return thread
+
+    def begin():
+        with transaction.atomic():
+            authoring.begin_held(flow)
+
+    with transaction.atomic():
+        sql("SELECT 1 FROM workflows_run WHERE id = %s FOR UPDATE", first.pk)
+        waiter = apart(lambda: spawn_run(flow))
+        assert until(lambda: waiting_for_locks() == 1, seconds=20)
+        beginner = apart(begin)
+        assert until(lambda: waiting_for_locks() == 2, seconds=20)
+    for thread in (waiter, beginner):
+        thread.join(20)
+
+    assert faults == []
+    assert Run.objects.filter(ready_at__isnull=False).count() == 2

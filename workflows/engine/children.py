@@ -25,16 +25,35 @@ WITH RECURSIVE above(id, depth) AS (
 )
 SELECT max(depth) FROM above
 """
-# The chain of what a run waits for: would the waiter be in it?
+# All that a run's end hangs on: the run it waits for, or whoever sits where it is held
+# back. Would it hang on the waiter, and on nobody who can still go on by himself?
 AWAITS = """
-WITH RECURSIVE awaits(id, depth) AS (
-    SELECT %(child)s::uuid, 1
-    UNION ALL
-    SELECT w.await_run, a.depth + 1 FROM awaits a
-      JOIN workflows_runthread w ON w.run_id = a.id
-     WHERE w.awaiting AND w.await_kind = 'run' AND a.depth < 100
+WITH RECURSIVE hangs(id) AS (
+    SELECT %(child)s::uuid
+    UNION
+    SELECT n.id FROM hangs h CROSS JOIN LATERAL (
+        SELECT w.await_run AS id FROM workflows_runthread w
+         WHERE w.run_id = h.id AND w.awaiting AND w.await_kind = 'run'
+        UNION ALL
+        SELECT s.run_id FROM workflows_run r JOIN workflows_seat s
+            ON s.house_id = r.house_id AND s.name = 'workflow:' || r.workflow_id
+         WHERE r.id = h.id AND r.state = 'pending' AND r.ready_at IS NULL
+           AND r.deferred IN ('seat', 'paused')
+    ) n WHERE h.id <> %(run)s
+), free(id) AS (
+    SELECT h.id FROM hangs h JOIN workflows_run r ON r.id = h.id
+      JOIN workflows_workflow f ON f.id = r.workflow_id
+     WHERE h.id <> %(run)s
+       AND NOT EXISTS (SELECT 1 FROM workflows_runthread w WHERE w.run_id = h.id
+                          AND w.awaiting AND w.await_kind = 'run')
+       AND NOT (r.state = 'pending' AND r.ready_at IS NULL
+                AND r.deferred IN ('seat', 'paused')
+                AND (SELECT count(*) >= COALESCE(f."limit", 1)
+                            AND NOT COALESCE(bool_or(s.run_id = r.id), false)
+                       FROM workflows_seat s WHERE s.house_id = r.house_id
+                        AND s.name = 'workflow:' || r.workflow_id))
 )
-SELECT count(*) FROM awaits WHERE id = %(run)s
+SELECT EXISTS (SELECT 1 FROM hangs WHERE id = %(run)s) AND NOT EXISTS (TABLE free)
 """
 # The child's row is written, not only read: a settling write that began before sees
 # it anew, and then sees who waits.
@@ -73,7 +92,8 @@ def start(held: Held, *, slug: str, payload: dict[str, Any], key: str) -> Run:
 def await_end(held: Held, child: UUID) -> bool:
     """Mark a run as waited for, in the transaction that parks; False if it has ended.
 
-    Raises CannotStart where it waits, itself or through others, for the waiter.
+    Raises CannotStart where it waits, itself or through others, for the waiter: for its
+    end, or for a place that nobody else will make room on.
     """
     marked = db.fetch_one(AWAIT, {"run": child})
     ((circle,),) = db.fetch(AWAITS, {"child": child, "run": held.id})
