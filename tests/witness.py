@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import resource
 import signal
+import threading
 import time
 from pathlib import Path
 
@@ -47,4 +48,12 @@ class DeadlyMail(EmailBackend):
 
     def send_messages(self, email_messages: object) -> int:
         die()
+        return 0
+
+
+class HangingMail(EmailBackend):
+    """Never comes back, as a server that takes a connection and says nothing."""
+
+    def send_messages(self, email_messages: object) -> int:
+        threading.Event().wait()
         return 0

@@ -264,6 +264,19 @@ ORPHANED = (
     " (SELECT 1 FROM threads_pulse p WHERE p.id = holder AND p.dead_at IS NOT NULL))"
 )
 
+# Only before it has begun, and only where nobody alive knows the one it was asked of.
+FOLLOW_BOT = """
+UPDATE threads_turn t SET needs = b.runtime
+  FROM threads_bot b
+ WHERE t.id = %(id)s AND b.id = t.bot_id AND t.state = 'pending' AND t.attempts = 0
+   AND t.what = 'prompt' AND t.needs <> b.runtime
+   AND (SELECT bool_or(p.runtimes @> to_jsonb(b.runtime))
+               AND NOT bool_or(p.runtimes @> to_jsonb(t.needs))
+          FROM threads_pulse p
+         WHERE p.namespace = t.namespace AND p.dead_at IS NULL)
+RETURNING t.pool
+"""
+
 
 def pause(seconds: float) -> None:
     """Wait where there is nothing to wait on."""

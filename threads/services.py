@@ -14,7 +14,7 @@ from django.db.models.functions import Now
 from psycopg.types.json import Jsonb
 
 from threads import db, envelopes, locking, notices, phrases, points, post
-from threads.liveness import ORPHANED
+from threads.liveness import FOLLOW_BOT, ORPHANED
 from threads.locking import LockedThread, bot_author, locked
 from threads.models import Bot, Entry, House, Job, Thread, Turn
 
@@ -236,6 +236,13 @@ def overdue_turn(turn_id: UUID) -> bool:
     limit = turn.spec.get("timeout") or settings.TURN_SECONDS
     reason = phrases.TURN_TOO_LONG.format(limit=phrases.seconds(limit))
     return settle_turn(turn, Ending("failed", reason), guard=Q(due_at__lt=Now()))
+
+
+def follow_bot(turn_id: UUID) -> bool:
+    """Ask a turn that nobody here can begin of the runtime its bot has by now."""
+    for (pool,) in (followed := db.fetch(FOLLOW_BOT, {"id": turn_id})):
+        post.post_ticket("threads.turn", pool, turn_id, queue=pool)
+    return bool(followed)
 
 
 def log_message(turn: Turn, *, kind: str, body: Any) -> int | None:

@@ -113,11 +113,10 @@ def mend_run(wait: RunThread) -> bool:
 def mend_turn(wait: RunThread, turn_id: UUID) -> bool:
     turn = Turn.objects.select_related("bot").get(pk=turn_id)
     if turn.state in Turn.ACTIVE:
-        return (
-            thread_services.reclaim_turn(turn_id)
-            if is_orphan("threads_turn", turn_id)
-            else thread_services.overdue_turn(turn_id)
-        )
+        if is_orphan("threads_turn", turn_id):
+            return thread_services.reclaim_turn(turn_id)
+        overdue = thread_services.overdue_turn(turn_id)
+        return overdue or thread_services.follow_bot(turn_id)
     with locked(wait.thread_id) as thread:
         turn.refresh_from_db()
         seams.turn_settled(turn=turn, thread=thread)

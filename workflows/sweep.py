@@ -29,7 +29,8 @@ SELECT id FROM workflows_run
 LIMIT 1000
 """  # noqa: S608
 # A page of the open waits in the order of their runs' ids: those whose turn, gate or run
-# has ended, is overdue or has lost its worker, and those whose event has come. What they
+# has ended, is overdue or has lost its worker, those whose event has come, and those whose
+# bot was given another runtime before it began. What they
 # wait for is looked up by its key, so that a page costs the same however many there are.
 PAGE = """
 WITH page AS MATERIALIZED (
@@ -42,6 +43,8 @@ SELECT p.run_id, r.namespace = %(namespace)s AND CASE p.await_kind
         OR t.state = 'running' AND (t.held_until < statement_timestamp() OR EXISTS
            (SELECT 1 FROM threads_pulse h
              WHERE h.id = t.holder AND h.dead_at IS NOT NULL))
+        OR t.state = 'pending' AND t.attempts = 0 AND t.what = 'prompt'
+           AND t.needs <> (SELECT b.runtime FROM threads_bot b WHERE b.id = t.bot_id)
     WHEN 'gate' THEN g.state = 'closed' OR g.due_at < statement_timestamp()
     WHEN 'run' THEN c.state IN ('completed', 'failed', 'cancelled')
         OR r.cancel_asked_at IS NOT NULL AND c.cancel_asked_at IS NULL

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from typing import Any
-from urllib import parse, request
-from uuid import uuid4
 
 import pytest
-from django.test import Client
 
 from tests import brokers, factories, hands
+from tests.acceptance.doors import Browser, answers, owner
 from tests.harness import ROOT, Stack
-from threads.models import House, Member
+from threads.models import House
 from workflows import slots
 from workflows.models import Run, Seat, Workflow
 from workflows.services import Start, spawn_run
@@ -23,29 +20,6 @@ from workflows.setup import open_home
 @pytest.fixture
 def home(stack: Stack) -> House:
     return open_home()[0]
-
-
-class Browser:
-    """A signed-in person who presses the start button of a real web process."""
-
-    def __init__(self, person: Any, address: str) -> None:
-        client = Client()
-        client.force_login(person)
-        self.address, self.token = address, "x" * 32
-        session = client.cookies["sessionid"].value
-        self.cookies = f"sessionid={session}; csrftoken={self.token}"
-
-    def press(self, slug: str) -> str:
-        """Start the workflow; return the address of the run one is led to."""
-        form = {"csrfmiddlewaretoken": self.token, "payload": "", "once": str(uuid4())}
-        asked = request.Request(  # noqa: S310  our own web process
-            f"{self.address}/workflows/{slug}/start/",
-            data=parse.urlencode(form).encode(),
-            headers={"Cookie": self.cookies},
-        )
-        with request.urlopen(asked, timeout=30) as answer:  # noqa: S310
-            assert answer.status == 200
-            return str(answer.geturl())
 
 
 def by_command(stack: Stack, slug: str) -> str:
@@ -61,24 +35,14 @@ def by_command(stack: Stack, slug: str) -> str:
     return ended.stdout
 
 
-def answers(address: str) -> bool:
-    try:
-        with request.urlopen(f"{address}/healthz", timeout=5) as answer:  # noqa: S310
-            return bool(answer.status == 200)
-    except OSError:
-        return False
-
-
-def owner(home: House) -> Any:
-    return Member.objects.get(house=home, role="owner").user
-
-
 @pytest.mark.timeout(180)
 def test_thirty_starts_by_every_door_are_one_run(stack: Stack, home: House):
-    stack.start("web")
+    webs = [f"web.{number}" for number in range(4)]
+    stack.start(*webs)
     stack.up("conductor", "steps")
-    stack.wait(lambda: answers(stack.url("web")), 30, "web does not answer")
-    browser = Browser(owner(home), stack.url("web"))
+    for web in webs:
+        stack.wait(lambda: answers(stack.url(web)), 30, f"{web} is silent")  # noqa: B023
+    browsers = [Browser(owner(home), stack.url(web)) for web in webs]
     flow = factories.workflow(
         home, factories.gate(), overlap="join", schedule="@hourly", slug="one"
     )
@@ -88,7 +52,7 @@ def test_thirty_starts_by_every_door_are_one_run(stack: Stack, home: House):
         if number < 3:
             return by_command(stack, "one")
         if number < 12:
-            return browser.press("one")
+            return browsers[number % 4].press("one")
         if number == 12:
             slots.fire_due(flow.pk)
             return str(Run.objects.get(workflow=flow).pk)

@@ -26,7 +26,8 @@ Kind = TurnMessage.Kind
 
 def converse(turn: Turn, watch: Watch) -> Ending | None:
     """Return how the turn ended, or None where it was handed back or taken over."""
-    runtime = RUNTIMES[turn.bot.runtime]
+    # Whom it was asked of and who claimed it: the bot may have been edited since.
+    runtime = RUNTIMES[turn.needs or turn.bot.runtime]
     while True:
         stopped = stop_between(turn, watch)
         if stopped is not Go.ON:
