@@ -50,6 +50,7 @@ RUN_TOO_LONG = "run {run} took longer than {limit}"
 NO_WORKFLOW = "there is no workflow called “{slug}” here"
 TOO_DEEP = "runs may start each other {most} deep and no deeper"
 WAITS_FOR_ITSELF = "run {run} itself waits for this one to end"
+IN_A_CIRCLE = "run {run}, which started it, would have waited for it for ever"
 BY_RUN = "{workflow}, run {run}"
 CANCELLED_WITH = "run {run}, which started it, was stopped"
 

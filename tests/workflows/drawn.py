@@ -76,8 +76,8 @@ EVENT = kind(
         "on_error": st.just("continue"),
     },
 )
-# A run may start only runs of a later slug: one that waits for its own seat would wait
-# without end.
+# A run may start only runs of a later slug: one that would wait for its own seat is
+# refused (test_circles.py).
 CHILD = kind("run_workflow", {}, {"timeout": st.just(HOUR), **COMMON})
 STEP = st.one_of(CALL, COMMAND, GATE, SLEEP, PROMPT, CHOICE, EVENT, CHILD)
 STEPS = st.lists(STEP, min_size=1, max_size=4)

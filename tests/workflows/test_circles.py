@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests import drive, factories
-from tests.hands import failure
-from workflows import authoring
+from tests.hands import failure, hold, together
+from workflows import authoring, plan
+from workflows.engine import children, waits
 from workflows.models import Run, Workflow
 from workflows.services import cancel_run, spawn_run
 
@@ -36,8 +37,9 @@ def test_a_run_below_that_waits_for_its_own_starters_place_is_refused(house):
     child = Run.objects.get(parent=run)
     assert run.state == "failed"
     assert failure(run) == ("child", f"run {child.pk} itself waits for this one to end")
-    # The place that came free is the child's own.
-    assert drive.carry(child).state != "pending"
+    # What nobody waits for any more does no work on the place that came free.
+    assert child.state == "cancelled"
+    assert drive.bodies(child)[-1].endswith("would have waited for it for ever")
 
 
 def test_the_same_by_way_of_a_run_between(house):
@@ -99,3 +101,23 @@ def test_a_pause_hides_no_circle(house):
 
     assert run.state == "failed"
     assert "itself waits for this one to end" in failure(run)[1]
+
+
+def test_two_that_begin_to_wait_at_one_moment_see_each_other(house):
+    flow = starts_itself(house, places=2)
+    parents = [hold(spawn_run(flow).run) for _ in range(2)]
+    below = [
+        children.start(held, slug="self", payload={}, key=f"{held.id}:0")
+        for held in parents
+    ]
+    step = plan.RunWorkflow(name="child", kind="run_workflow", workflow="self")
+
+    def park(number: int) -> bool:
+        try:
+            return waits.parked_on(
+                parents[number], step, below[number], None, "Waiting."
+            )
+        except children.CannotStart:
+            return False
+
+    assert sorted(together(2, park)) == [False, True]

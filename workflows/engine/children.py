@@ -55,6 +55,14 @@ WITH RECURSIVE hangs(id) AS (
 )
 SELECT EXISTS (SELECT 1 FROM hangs WHERE id = %(run)s) AND NOT EXISTS (TABLE free)
 """
+# Of two that begin at one moment to wait for places, the second sees the first. After
+# the waiter's own thread and before any run's row, so that no two wait crosswise.
+LOCK_PLACES = """
+SELECT pg_advisory_xact_lock(hashtextextended('places:' || house_id, 0))
+  FROM workflows_run
+ WHERE id = %(child)s AND state = 'pending' AND ready_at IS NULL
+   AND deferred IN ('seat', 'paused')
+"""
 # The child's row is written, not only read: a settling write that began before sees
 # it anew, and then sees who waits.
 AWAIT = """
@@ -95,6 +103,7 @@ def await_end(held: Held, child: UUID) -> bool:
     Raises CannotStart where it waits, itself or through others, for the waiter: for its
     end, or for a place that nobody else will make room on.
     """
+    db.fetch(LOCK_PLACES, {"child": child})
     marked = db.fetch_one(AWAIT, {"run": child})
     ((circle,),) = db.fetch(AWAITS, {"child": child, "run": held.id})
     if circle:

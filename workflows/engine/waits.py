@@ -104,11 +104,17 @@ def run_workflow(
         key = f"{key}:try{held.step_tries}"  # a failed run is not started again
     try:
         child = children.start(held, slug=step.workflow, payload=payload, key=key)
-        words = phrases.RUNNING_WORKFLOW.format(workflow=step.workflow, run=child.pk)
-        left = seconds_left(held, step.timeout)
+    except (children.CannotStart, BadPayload) as error:
+        return failed(held, step, str(error), final=True)
+    words = phrases.RUNNING_WORKFLOW.format(workflow=step.workflow, run=child.pk)
+    left = seconds_left(held, step.timeout)
+    try:
         if (left is None or left > 0) and parked_on(held, step, child, left, words):
             return None
-    except (children.CannotStart, BadPayload) as error:
+    except children.CannotStart as error:
+        # Before the place it would have had comes free, and nobody reads its result.
+        reason = phrases.IN_A_CIRCLE.format(run=held.id)
+        children.cancel(child, parent=held.id, reason=reason)
         return failed(held, step, str(error), final=True)
     child.refresh_from_db()
     if child.state in Run.ACTIVE:
