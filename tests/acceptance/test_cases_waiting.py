@@ -9,10 +9,10 @@ import pytest
 from tests import brokers, drive, factories, hands
 from tests.harness import Stack
 from threads import gates
-from threads.models import Gate, House
-from workflows import authoring
+from threads.models import Bot, Gate, House, Turn
+from workflows import authoring, why
 from workflows.models import Run
-from workflows.services import cancel_run, spawn_run
+from workflows.services import cancel_run, look, spawn_run
 from workflows.setup import open_home
 
 
@@ -128,3 +128,30 @@ def test_a_run_that_waits_ends_by_the_plan_it_was_born_with(stack: Stack, home: 
     mine = [line for line in stack.marks() if str(run.pk) in line]
     assert sorted(mine) == sorted(f"{n}:{run.pk}" for n in ("one", "three", "four"))
     assert hands.wait_of(run).awaiting is False
+
+
+# Case 49: the bot is changed and disabled while its run waits, and all is restarted.
+@pytest.mark.timeout(120)
+def test_a_run_whose_bot_nobody_knows_any_more_goes_on_once_somebody_does(
+    stack: Stack, home: House
+):
+    alice = factories.member(home, "alice")
+    roles = ("conductor", "steps", "turns")
+    stack.up(*roles)
+    last = factories.call("last", "witness", args={"line": "last"})
+    run = begin(home, factories.gate("ask"), factories.prompt("look"), last)
+    stack.wait(lambda: state(run) == "waiting")
+    bots = Bot.objects.filter(house=home)
+    bots.update(handle="renamed", instructions="Say nothing.", runtime="ghost")
+    stack.kill(*roles)
+    stack.up(*roles)
+
+    gates.decide(drive.open_gate(run).pk, person=alice, answer="yes", door="page")
+    stack.wait(lambda: Turn.objects.filter(needs="ghost", state="pending").exists())
+    stack.wait(lambda: "ghost" in why.in_words(Run.objects.get(pk=run.pk)))
+    bots.update(runtime="scripted")
+    stack.wait(lambda: look(run.pk))  # as whoever opens its page
+
+    stack.wait(lambda: state(run) == "completed")
+    assert [name for name, _ in drive.steps(run)] == ["ask", "look", "last"]
+    assert stack.marks() == {"last": 1}
