@@ -150,6 +150,14 @@ CALLS = env.calls("CALLS")  # what a `call` step may name, and how it is called
 CALL_RESULT_LIMIT = env.whole("CALL_RESULT_LIMIT", 1_000_000)  # bytes of JSON
 CALL_MEMORY = env.whole("CALL_MEMORY", 4 * 1024**3)  # of a call that has a timeout
 
+# Queries: databases that are not ours, each query in a process of its own
+QUERY_SECONDS = env.number("QUERY_SECONDS", 300.0)  # where the step names no timeout
+QUERY_ROWS = env.whole("QUERY_ROWS", 1000)  # kept in the step's result
+QUERY_CELL_LIMIT = env.whole("QUERY_CELL_LIMIT", 10_000)  # characters of one value
+QUERY_RESULT_LIMIT = env.whole("QUERY_RESULT_LIMIT", 1_000_000)  # bytes of JSON
+QUERY_MEMORY = env.whole("QUERY_MEMORY", 1024**3)
+QUERY_FOLDERS = env.words("QUERY_FOLDERS", (str(DATA_DIR / "databases"),))  # of SQLite
+
 # Commands
 SANDBOX = env.text("SANDBOX", "auto")  # auto, bubblewrap, process or a dotted path
 SANDBOX_READ_ONLY = env.words("SANDBOX_READ_ONLY", (sys.prefix, sys.base_prefix))

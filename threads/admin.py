@@ -10,6 +10,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 
 from threads import tenancy
+from threads.exceptions import Malformed
 from threads.models import (
     Bot,
     Entry,
@@ -117,9 +118,19 @@ class SecretForm(RowForm):
 
     def clean_name(self) -> str:
         name: str = self.cleaned_data["name"]
-        if not name.isidentifier() or not name.isascii():
-            raise forms.ValidationError("Only letters, digits and _ may stand here.")
+        try:
+            tenancy.refuse_name(name)
+        except Malformed as error:
+            raise forms.ValidationError(str(error)) from None
         return name
+
+    def clean_new_value(self) -> str:
+        value: str = self.cleaned_data["new_value"]
+        try:
+            tenancy.refuse_value(str(self.data.get("name", "")), value)
+        except Malformed as error:
+            raise forms.ValidationError(str(error)) from None
+        return value
 
     def _post_clean(self) -> None:
         """Let a name that stands already pass: setting it again is how it changes."""

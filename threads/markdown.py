@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Sequence
 from html import escape
 from typing import Any
 
@@ -30,6 +32,29 @@ def cell_open(renderer: Any, tokens: Any, number: int, options: Any, env: Any) -
     tokens[number].attrs.pop("style", None)
     html: str = renderer.renderToken(tokens, number, options, env)
     return html
+
+
+CELL = re.compile(r"[\\`*\[\]<>|~&]|(?<![^\W_])_|_(?![^\W_])")
+
+
+def fenced(words: str, language: str = "") -> str:
+    """Return words as a block that nothing in them can end."""
+    longest = max((len(run) for run in re.findall(r"`+", words)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}{language}\n{words.rstrip()}\n{fence}"
+
+
+def cell(words: str) -> str:
+    """Return words as a cell of a table that shows them as they are."""
+    return CELL.sub(lambda found: f"\\{found[0]}", " ".join(words.split()))
+
+
+def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [heads, ["---"] * len(heads), *rows]
+    return "\n".join(
+        f"| {' | '.join(line if line is lines[1] else map(cell, line))} |"
+        for line in lines
+    )
 
 
 parser = Harmless("commonmark", {"html": False, "breaks": True})

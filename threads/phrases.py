@@ -55,6 +55,40 @@ VIEWERS_READ = "A viewer can read here, not answer."
 ANSWERED_ALREADY = "You have already answered “{answer}”."
 NOT_AN_ANSWER = "“{answer}” is not an answer here: {expected}."
 
+QUERY_NEEDS = "sql names :{name}, which params does not have"
+QUERY_IDLE = "params has “{name}”, which sql does not name as :{name}"
+QUERY_CUT = "{begin}… ({count} characters more)"
+QUERY_READS = "a query only reads, and this begins with “{word}”"
+QUERY_BARRED = "a query only reads, so “{word}” has no place in it"
+QUERY_WRITES = "a query only reads: {reason}"
+QUERY_NO_ROWS = "this is no query: it returns no rows"
+QUERY_ADDRESS = "the address of this database cannot be read; set it again"
+QUERY_OPTION = "the option “{name}” has no place in the address of a database"
+QUERY_DRIVER = (
+    "“{name}” is not how this database is reached here; "
+    "leave out what follows the + in its address"
+)
+QUERY_NO_DRIVER = "no worker here has a driver for this kind of database"
+QUERY_MEMORY = "it needed more memory than a query may have; select less at a time"
+QUERY_TOO_LONG = "took longer than {limit}"
+NO_DATABASE = (
+    "there is no database called “{name}” in this house; "
+    "`wf secret set db.{name}` keeps the address of one"
+)
+QUERY_FOLDERS = (
+    "this file lies outside the folders whose databases may be read; "
+    "the setting QUERY_FOLDERS names them"
+)
+QUERY_NO_FILE = "there is no database file “{name}” on this worker"
+QUERY_OUR_OWN = (
+    "this is the database that Threadwork itself lives in; a query reads any other"
+)
+QUERY_TOO_MIGHTY = (
+    "this role may do everything on the server that Threadwork itself lives on; "
+    "make one that only reads: CREATE ROLE reader LOGIN; "
+    "GRANT pg_read_all_data TO reader"
+)
+
 
 SIGNALS = {
     STARTED: "began",

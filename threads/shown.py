@@ -93,6 +93,8 @@ def line(entry: Mapping[str, Any], *, asked: str, bot: str) -> Line:
         return Line(**known, lead="asks", code=code, **spoken(question))
     if entry["kind"] == "instruction":
         return Line(**known, **instruction(body, asked=asked, bot=bot))
+    if by == "system" and asked == "query" and "\n" in body:
+        return Line(**known, **spoken(body))  # the first rows, as a table
     if by == "system" and entry["kind"] == "note":
         return Line(**known, look="slim", words=body)
     if by == "bot" and asked == "run_command":
@@ -133,6 +135,8 @@ def instruction(body: str, *, asked: str, bot: str) -> dict[str, Any]:
             return {"lead": f"asked {bot}", **spoken(body)}
         case "human_gate":
             return {"lead": "asks", **spoken(body)}
+        case "query":
+            return {"lead": "reads", **spoken(body)}
         case _:
             return {"look": "slim", "words": body}
 

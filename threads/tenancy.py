@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from typing import Any
 
 from cryptography.fernet import Fernet, InvalidToken
@@ -14,6 +15,10 @@ from django.db.models.functions import Now
 from threads import phrases
 from threads.exceptions import Malformed, NotAllowed, NotFound
 from threads.models import Bot, House, Member, Secret
+
+DATABASE = "db."  # before the name of a database: no command can ask for that
+DATABASE_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9_.+-]*://")
 
 
 def open_house(slug: str, *, name: str) -> House:
@@ -57,12 +62,28 @@ def box() -> Fernet:
     return Fernet(base64.urlsafe_b64encode(digest))
 
 
-def set_secret(house: House, name: str, value: str) -> None:
-    """Keep a value encrypted under a name that commands may ask for."""
-    if not name.isidentifier() or not name.isascii():
+def refuse_name(name: str) -> None:
+    """Refuse a name that is no variable's and, as db.NAME, no database's."""
+    database = name.removeprefix(DATABASE)
+    if database != name and not DATABASE_NAME.fullmatch(database):
+        raise Malformed(f"name: “{name}” must be db. and letters, digits, - or _")
+    if database == name and not (name.isidentifier() and name.isascii()):
         raise Malformed(f"name: “{name}” must be letters, digits and _")
+
+
+def refuse_value(name: str, value: str) -> None:
     if not value or "\0" in value:
         raise Malformed("value: it is empty or holds a NUL character")
+    if name.startswith(DATABASE) and not ADDRESS.match(value):
+        raise Malformed(
+            "value: a database's address begins as postgresql://, mysql:// or sqlite:///"
+        )
+
+
+def set_secret(house: House, name: str, value: str) -> None:
+    """Keep a value encrypted under a name that commands may ask for, or as db.NAME."""
+    refuse_name(name)
+    refuse_value(name, value)
     Secret.objects.update_or_create(
         house=house,
         name=name,
@@ -103,3 +124,10 @@ def open_secrets(house_id: int, names: list[str]) -> dict[str, str]:
                 f"the secret “{name}” was kept under another key; set it again"
             ) from None
     return values
+
+
+def database_address(house_id: int, name: str) -> str:
+    """Return the address kept as db.NAME; raise NotFound where there is none."""
+    if not Secret.objects.filter(house_id=house_id, name=f"{DATABASE}{name}").exists():
+        raise NotFound(phrases.NO_DATABASE.format(name=name))
+    return open_secrets(house_id, [f"{DATABASE}{name}"])[f"{DATABASE}{name}"]

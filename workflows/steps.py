@@ -15,6 +15,7 @@ from pydantic import (
     model_validator,
 )
 
+from threads import statements
 from workflows import templating
 from workflows.durations import Duration, Span, read_duration, read_moment
 from workflows.words import EnvName, EnvText, Filled, Glob, Handle, Name, Slug
@@ -156,6 +157,28 @@ class Call(Common):
     repeat: Repeat | None = None
 
 
+class Query(Common):
+    """A step that reads a database: one statement, its values bound by name."""
+
+    kind: Literal["query"]
+    database: Name
+    sql: Filled
+    params: dict[EnvName, object] = {}
+    repeat: Repeat | None = None
+
+    @model_validator(mode="after")
+    def _bound(self) -> Self:
+        if not any(statements.is_one(self.sql, kind) for kind in statements.FAMILIES):
+            raise ValueError("sql must be one statement, and not empty")
+        for name in statements.bound_anyhow(self.sql):
+            if name not in self.params:
+                raise ValueError(f"sql names :{name}, which params does not have")
+        for name in self.params:
+            if not statements.mentioned(self.sql, name):
+                raise ValueError(f"sql does not name :{name}, which params has")
+        return self
+
+
 class WaitForEvent(Common):
     kind: Literal["wait_for_event"]
     event: Annotated[Filled, Field(max_length=200)]
@@ -186,6 +209,7 @@ Step = Annotated[
     | Sleep
     | HumanGate
     | Call
+    | Query
     | WaitForEvent
     | RunWorkflow
     | OpenThread,

@@ -8,8 +8,7 @@ from django.core.exceptions import ImproperlyConfigured
 from project import env
 from tests import drive, factories, hands, shop
 from workflows import calling, plan, selectors
-from workflows.engine import advance
-from workflows.engine import calls as opening
+from workflows.engine import advance, lengthy
 from workflows.models import Attempt, Checkpoint, Run
 from workflows.services import look, spawn_run
 
@@ -181,7 +180,7 @@ def begun_and_died(run):
     held = hands.hold(run, role="worker-turns", pool="turns")
     step = selectors.step_at(held.plan, 0)
     assert isinstance(step, plan.Call)
-    opening.open_step(held, step, f"Call {step.function}()")
+    lengthy.open_step(held, step, f"Call {step.function}()")
     hands.die("worker-turns")
     assert look(run.pk)
     hands.sql("UPDATE threads_pulse SET name = name || id || random()")

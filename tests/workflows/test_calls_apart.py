@@ -12,8 +12,8 @@ from django.db import connection
 
 from project.embedded.waiting import until
 from tests import drive, factories, hands
-from threads.runtime import watch
-from workflows.engine import advance, apart, child
+from threads.runtime import letters, watch
+from workflows.engine import advance, apart
 from workflows.models import Checkpoint, Run
 from workflows.services import cancel_run, look, spawn_run
 
@@ -127,8 +127,8 @@ def test_what_ended_before_its_worker_heard_of_it_is_adopted(house, settings):
     run = hands.go_on(start(house, "told"))
     held = hands.hold(run, role="worker-turns", pool="turns")
     folder = Path(settings.WORKSPACES) / str(run.pk) / "calls" / "0-1-1-0"
-    child.write_order(folder, {})
-    child.write(folder / child.ANSWER, {"result": "of an earlier worker"})
+    letters.prepare(folder)
+    letters.write(folder / letters.ANSWER, {"result": "of an earlier worker"})
 
     advance.carry(held, end=float("inf"))
 

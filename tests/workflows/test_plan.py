@@ -108,6 +108,16 @@ def command(name: str = "one", **fields: object) -> dict[str, object]:
     return {"name": name, "kind": "run_command", "command": "true", **fields}
 
 
+def query(**fields: object) -> dict[str, object]:
+    return {
+        "name": "one",
+        "kind": "query",
+        "database": "d",
+        "sql": "SELECT 1",
+        **fields,
+    }
+
+
 def gate(**fields: object) -> dict[str, object]:
     return {"name": "one", "kind": "human_gate", "prompt": "Go?", **fields}
 
@@ -244,7 +254,13 @@ def test_a_stored_step_that_makes_no_sense_is_refused():
         ({"slug": "w", "steps": ["not a step"]}, "steps[0]: must be a mapping of keys to values"),
         (recipe({"name": "a"}), "steps[0].kind: missing"),
         (recipe({"name": "a", "kind": "wait_for_event", "event": "e" * 201}), "steps[0].event: must have at most 200 characters"),
-        (recipe({"name": "a", "kind": "query"}), "steps[0].kind: must be one of call, dispatch_task, human_gate, open_thread, run_command, run_workflow, sleep, wait_for_event"),
+        (recipe({"name": "a", "kind": "quiz"}), "steps[0].kind: must be one of call, dispatch_task, human_gate, open_thread, query, run_command, run_workflow, sleep, wait_for_event"),
+        (recipe(query(sql=" ")), "steps[0].sql: must not be empty"),
+        (recipe(query(sql="SELECT 1; SELECT 2")), "steps[0]: sql must be one statement, and not empty"),
+        (recipe(query(sql="SELECT :a")), "steps[0]: sql names :a, which params does not have"),
+        (recipe(query(params={"a": 1})), "steps[0]: sql does not name :a, which params has"),
+        (recipe(query(params={"a-b": 1})), "steps[0].params.a-b: must be a variable's name: letters, digits and _"),
+        (recipe(query(database="a b")), "steps[0].database: must be 1 to 64 letters, digits, - or _"),
         (recipe({"kind": "run_command", "command": "x"}), "steps[0].name: missing"),
         (recipe(command("a b")), "steps[0].name: must be 1 to 64 letters, digits, - or _"),
         (recipe(command("é")), "steps[0].name: must be 1 to 64 letters, digits, - or _"),
@@ -470,7 +486,7 @@ def test_a_long_command_is_written_as_a_block():
 
 def test_all_kinds_are_known():
     assert sorted(KINDS) == [
-        "call", "dispatch_task", "human_gate", "open_thread", "run_command",
+        "call", "dispatch_task", "human_gate", "open_thread", "query", "run_command",
         "run_workflow", "sleep",
         "wait_for_event",
     ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""`wf secret`: values that commands get and nobody reads."""
+"""`wf secret`: what commands get, and where databases are; nobody reads it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from workflows.cli.output import Out, Refusal
 
 
 def add(commands: Commands) -> None:
-    secrets = commands.group("secret", help="values that commands get as environment")
+    secrets = commands.group(
+        "secret", help="values that commands get, and addresses of databases"
+    )
     set_ = secrets.add("set", set_secret, help="keep a value, read from stdin")
     set_.add_argument("name", metavar="NAME")
     secrets.add("list", list_secrets, help="list the names")
@@ -32,7 +34,14 @@ def set_secret(out: Out, options: Options) -> None:
     if out.as_json:
         out.document({"name": name, "house": who.house.slug})
     else:
-        out.say(f"Kept {name}. A step asks for it with `secrets: [{name}]`.")
+        out.say(f"Kept {name}. A step asks for it with {asked(name)}.")
+
+
+def asked(name: str) -> str:
+    """Return how a step says that it wants the secret."""
+    if name.startswith(tenancy.DATABASE):
+        return f"`kind: query` and `database: {name.removeprefix(tenancy.DATABASE)}`"
+    return f"`secrets: [{name}]`"
 
 
 def value() -> str:

@@ -25,7 +25,15 @@ from workflows import (
     settling,
     templating,
 )
-from workflows.engine import calls, claims, rendering, rooms, waits
+from workflows.engine import (
+    calls,
+    claims,
+    lengthy,
+    queries,
+    rendering,
+    rooms,
+    waits,
+)
 from workflows.journal import Ended, Held, Line
 from workflows.models import Checkpoint, Run
 
@@ -77,7 +85,7 @@ def carry(held: Held, *, end: float) -> None:
             if not take(held, step, past):
                 return
             points.reached("advance.recorded")
-            if time.monotonic() >= end and calls.give_back(held):
+            if time.monotonic() >= end and give_back(held):
                 return
     except sending.Fenced:
         # Taken over, or asked to cancel in the moment it would have parked.
@@ -85,6 +93,22 @@ def carry(held: Held, *, end: float) -> None:
         settle_cancelled(held)
     except plan.Refused as error:
         refuse(held, str(error))
+
+
+def give_back(held: Held) -> bool:
+    """Hand a run back whose slice is spent, to the pool of its next step.
+
+    False where only its end is left, which costs no more than the way would.
+    """
+    step = selectors.step_at(held.plan, held.position)
+    if step is None:
+        return False
+    lengthily = isinstance(step, plan.Query) or calls.needs_length(step)
+    if held.pool == lengthy.STEPS or lengthily:
+        journal.release(held)
+    else:
+        lengthy.give(held, lengthy.STEPS)
+    return True
 
 
 def next_step(held: Held, past: list[outcomes.Past]) -> plan.Step | plan.Unknown | None:
@@ -146,11 +170,22 @@ def begin(held: Held, step: plan.Step) -> Ended | None:
             return waits.wait_for_event(held, step, see)
         case plan.RunWorkflow():
             return waits.run_workflow(held, step, see)
+        case plan.Call() | plan.Query() | plan.OpenThread():
+            return act(held, step, see)
+    return None
+
+
+def act(
+    held: Held, step: plan.Call | plan.Query | plan.OpenThread, see: templating.Scope
+) -> Ended | None:
+    """Do under the claim what a step asks for."""
+    match step:
         case plan.Call():
             return calls.begin(held, step, see)
+        case plan.Query():
+            return queries.begin(held, step, see)
         case plan.OpenThread():
             return rooms.open_room(held, step, see)
-    return None
 
 
 def skipped(step: plan.Step, past: list[outcomes.Past]) -> Ended:

@@ -1,10 +1,11 @@
-"""A call with hard limits: a process of its own that can be ended at any moment."""
+"""Work with hard limits: a process of its own that can be ended at any moment."""
 
 from __future__ import annotations
 
 import logging
 import time
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +14,12 @@ from django.db import DatabaseError, InterfaceError, connection
 
 from threads import liveness
 from threads import phrases as thread_phrases
+from threads.runtime import letters
 from threads.runtime.sandbox import programs
 from threads.runtime.sandbox.protocol import Result, SandboxBroken, Stop
 from threads.runtime.watch import draining
 from workflows import phrases
-from workflows.calling import Calling
-from workflows.engine import child
-from workflows.engine.listed import CallFailed, Listed
+from workflows.engine.listed import CallFailed
 from workflows.journal import Held
 from workflows.models import Run
 
@@ -89,42 +89,45 @@ class Watch:
 
 @dataclass(frozen=True)
 class Apart:
-    """One execution of a step, in a process of its own."""
+    """One execution of a step, in a process of its own.
+
+    `program` writes down what a beginning is told and returns what runs it.
+    """
 
     held: Held
-    what: Listed
-    args: dict[str, Any]
-    under: Calling
+    key: str
     timeout: float
     again: bool  # whether it may begin again where nobody knows its end
+    program: Callable[[Path, int], programs.Program]
 
-    def call(self) -> Any:
-        """Return the result; raise CallFailed, or Stopped where it was ended.
+    def call(self) -> tuple[dict[str, Any], Path]:
+        """Return the answer and its folder; raise CallFailed, or Stopped where ended.
 
         One that died of itself begins again, at most twice, unless it must not.
         """
-        answer = self.answered()
         fault = 0
-        while answer is None:
+        while (found := self.answered()) is None:
+            folder = self.folder(fault)
             try:
-                answer = self.run(self.folder(fault), fault)
+                return self.run(folder, fault), folder
             except CutOff as cut:
-                logger.warning("%s: %s", self.under.key, cut)
+                logger.warning("%s: %s", self.key, cut)
                 if fault == self.faults():
                     raise CallFailed(str(cut)) from cut
                 liveness.pause(PAUSE_SECONDS * 2**fault)
                 fault += 1
-        return opened(answer)
+        return found
 
     def faults(self) -> int:
         return settings.TURN_RETRIES if self.again else 0
 
-    def answered(self) -> dict[str, Any] | None:
+    def answered(self) -> tuple[dict[str, Any], Path] | None:
         """Return what an earlier worker's process left of this try, if it ended."""
         for fault in range(self.faults() + 1):
-            answer = child.read_answer(self.folder(fault))
+            folder = self.folder(fault)
+            answer = letters.read_answer(folder)
             if answer is not None:
-                return answer
+                return answer, folder
         return None
 
     def folder(self, fault: int) -> Path:
@@ -134,41 +137,17 @@ class Apart:
         return settings.WORKSPACES / str(held.id) / "calls" / name
 
     def run(self, folder: Path, fault: int) -> dict[str, Any]:
-        under = replace(self.under, attempt=self.under.attempt + fault)
-        child.write_order(
-            folder,
-            {
-                "what": asdict(self.what),
-                "args": self.args,
-                "under": asdict(under),
-                "tries": self.held.step_tries,
-            },
-        )
-        watch = Watch(self.held, folder / child.BEGUN, self.timeout)
+        program = self.program(folder, fault)
+        watch = Watch(self.held, folder / letters.BEGUN, self.timeout)
         try:
-            result = programs.run(
-                self.program(folder, fault), emit=self.emit, stop=watch.stop
-            )
+            result = programs.run(program, emit=self.emit, stop=watch.stop)
         except SandboxBroken as error:
             raise CutOff(str(error)) from error
         return self.answer(folder, result, watch)
 
-    def program(self, folder: Path, fault: int) -> programs.Program:
-        return programs.Program(
-            argv=("-m", child.__name__, str(folder.absolute())),
-            cwd=settings.BASE_DIR,
-            folder=folder,
-            key=f"{self.under.key}:{self.held.step_tries}:{fault}",
-            attempt=self.held.attempts,
-            timeout=self.timeout + START_SECONDS,
-            grace=settings.CANCEL_SECONDS,
-            memory=settings.CALL_MEMORY,
-            max_output=settings.OUTPUT_LIMIT,
-        )
-
     def answer(self, folder: Path, result: Result, watch: Watch) -> dict[str, Any]:
-        """Return what the function left; what has ended counts, whoever stopped it."""
-        answer = child.read_answer(folder)
+        """Return what the process left; what has ended counts, whoever stopped it."""
+        answer = letters.read_answer(folder)
         if answer is not None and watch.why is not Stop.LOST:
             return answer
         if watch.why is not None:
@@ -181,10 +160,4 @@ class Apart:
         raise CutOff(thread_phrases.CUT_OFF)
 
     def emit(self, words: str) -> None:
-        logger.info("%s: %s", self.under.key, words.rstrip("\n"))
-
-
-def opened(answer: dict[str, Any]) -> Any:
-    if "failed" in answer:
-        raise CallFailed(answer["failed"], final=answer["final"])
-    return answer["result"]
+        logger.info("%s: %s", self.key, words.rstrip("\n"))

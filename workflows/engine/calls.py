@@ -8,28 +8,24 @@ attempt being spent, and comes back with its next step.
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import timedelta
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from django.conf import settings
-from django.db import connection
-from django.db.models.functions import Now
 
-from threads import phrases as thread_phrases
-from threads import points, post, text
-from threads.locking import locked
-from threads.models import Entry
-from threads.runtime.insist import insist
-from threads.runtime.sandbox.protocol import Stop
-from workflows import journal, parking, phrases, plan, selectors, sending, templating
+from threads import text
+from threads.runtime import letters
+from threads.runtime.sandbox import programs
+from workflows import journal, phrases, plan, sending, templating
 from workflows.calling import Calling
-from workflows.engine import functions, listed, rendering
-from workflows.engine.apart import Apart, Stopped
+from workflows.engine import child, functions, lengthy, listed, rendering
+from workflows.engine.apart import START_SECONDS, Apart
+from workflows.engine.lengthy import TURNS
 from workflows.engine.listed import CallFailed, Listed
 from workflows.journal import Ended, Held, Line
-from workflows.models import Checkpoint, Run
+from workflows.models import Run
 
-STEPS, TURNS = "steps", "turns"
 ARGUMENT_SHOWN, ARGUMENTS_SHOWN, RESULT_SHOWN = 200, 1000, 2000  # characters
 
 
@@ -49,7 +45,7 @@ def begin(held: Held, step: plan.Call, see: templating.Scope) -> Ended | None:
             raise sending.Fenced
         return outcome(step, words, lambda: call(held, step, what, args), said=False)
     if held.pool != TURNS:
-        give(held, TURNS)
+        lengthy.give(held, TURNS)
         return None
     return at_length(held, step, what, args, words)
 
@@ -60,111 +56,81 @@ def in_place(step: plan.Call, what: Listed) -> bool:
     return what.how == listed.QUICK and step.timeout is None and not careful
 
 
-def give(held: Held, pool: str) -> None:
-    """Hand the run over to a pool's workers; its attempt goes on there."""
-    given = Run.objects.filter(held.fence(), pk=held.id).update(
-        state=Run.State.PENDING, holder=None, held_until=None, ready_at=Now(), pool=pool
+def at_length(
+    held: Held, step: plan.Call, what: Listed, args: dict[str, Any], words: str
+) -> Ended | None:
+    """Call where others may wait."""
+    under = calling_of(held, step)
+    apart = Apart(
+        held,
+        under.key,
+        timeout=step.timeout or 0.0,
+        again=step.if_interrupted == "again",
+        program=lambda folder, fault: program(
+            Told(held, step, what, args, under), folder, fault
+        ),
     )
-    if not given:
-        raise sending.Fenced
-    points.reached("call.given")
-    post.post_ticket("workflows.advance", pool, held.id, queue=pool)
+
+    def act() -> Any:
+        if step.timeout is None:
+            return call(held, step, what, args)
+        return opened(apart.call()[0])
+
+    return lengthy.carry_out(
+        held,
+        step,
+        words,
+        apart,
+        end=lambda: outcome(step, words, act, said=True),
+        cut=lambda cut: failure(step, words, cut, said=True),
+    )
 
 
-def give_back(held: Held) -> bool:
-    """Hand a run back whose slice is spent, to the pool of its next step.
+@dataclass(frozen=True)
+class Told:
+    """What a call in a process of its own is told."""
 
-    False where only its end is left, which costs no more than the way would.
-    """
-    step = selectors.step_at(held.plan, held.position)
-    if step is None:
-        return False
-    if held.pool == STEPS or needs_length(step):
-        journal.release(held)
-    else:
-        give(held, STEPS)
-    return True
+    held: Held
+    step: plan.Call
+    what: Listed
+    args: dict[str, Any]
+    under: Calling
+
+
+def program(told: Told, folder: Path, fault: int) -> programs.Program:
+    """Return what runs one beginning of a call, its order written."""
+    under = replace(told.under, attempt=told.under.attempt + fault)
+    tries = told.held.step_tries
+    letters.prepare(folder)
+    order = {"what": asdict(told.what), "args": told.args, "under": asdict(under)}
+    letters.write(folder / letters.ORDER, {**order, "tries": tries})
+    return programs.Program(
+        argv=("-m", child.__name__, str(folder.absolute())),
+        cwd=settings.BASE_DIR,
+        folder=folder,
+        key=f"{under.key}:{tries}:{fault}",
+        attempt=told.held.attempts,
+        timeout=(told.step.timeout or 0.0) + START_SECONDS,
+        grace=settings.CANCEL_SECONDS,
+        memory=settings.CALL_MEMORY,
+        max_output=settings.OUTPUT_LIMIT,
+    )
+
+
+def opened(answer: dict[str, Any]) -> Any:
+    if "failed" in answer:
+        raise CallFailed(answer["failed"], final=answer["final"])
+    return answer["result"]
 
 
 def needs_length(step: plan.Step | plan.Unknown) -> bool:
+    """Whether a step is a call that runs where others may wait."""
     if not isinstance(step, plan.Call):
         return False
     try:
         return not in_place(step, listed.listed(step.function))
     except CallFailed:
         return False
-
-
-def at_length(
-    held: Held, step: plan.Call, what: Listed, args: dict[str, Any], words: str
-) -> Ended | None:
-    """Call where others may wait: the thread says so first, and the end is insisted on."""
-    apart = Apart(
-        held,
-        what,
-        args,
-        under=calling_of(held, step),
-        timeout=step.timeout or 0.0,
-        again=step.if_interrupted == "again",
-    )
-    if held.step_state != Checkpoint.State.RUNNING:
-        open_step(held, step, words)
-    elif not apart.again and apart.answered() is None:
-        cut = CallFailed(thread_phrases.INTERRUPTED, final=True)
-        return failure(step, words, cut, said=True)
-    points.reached("call.opened")
-    before = session()
-    act = apart.call if step.timeout else lambda: call(held, step, what, args)
-    try:
-        ended = outcome(step, words, act, said=True)
-    except Stopped as stopped:
-        let_go(held, stopped.why)
-        return None
-    points.reached("call.ended")
-    insist(lambda: reconnect(before))
-    return ended
-
-
-def open_step(held: Held, step: plan.Call, words: str) -> None:
-    """Say what is called and open the step while the fence holds: one transaction."""
-    mine = Run.objects.filter(held.fence(), pk=held.id, cancel_asked_at=None)
-    with locked(held.thread) as thread:
-        lease = timedelta(seconds=settings.LEASE_SECONDS)
-        if not mine.update(held_until=Now() + lease):
-            raise sending.Fenced
-        instruction = Entry.Kind.INSTRUCTION
-        entry = thread.append(words, kind=instruction, data={"step": step.name})
-        parking.open_step(
-            held,
-            name=step.name,
-            kind=step.kind,
-            state=Checkpoint.State.RUNNING,
-            instruction=words,
-            entry=entry,
-        )
-
-
-def let_go(held: Held, why: Stop) -> None:
-    """Leave a run whose call was ended from outside: to another, or to its cancel."""
-    if why is not Stop.DRAIN:
-        raise sending.Fenced
-    insist(lambda: journal.release(held))
-    post.post_ticket("workflows.advance", held.pool, held.id, queue=held.pool)
-
-
-def session() -> tuple[bool, bool]:
-    return connection.in_atomic_block, connection.autocommit
-
-
-def reconnect(before: tuple[bool, bool]) -> None:
-    """Make sure that the database hears the end of a call that took long.
-
-    The session may have died meanwhile, and the function have left it in disorder.
-    """
-    if session() != before:
-        connection.close()
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT 1")
 
 
 def call(held: Held, step: plan.Call, what: Listed, args: dict[str, Any]) -> Any:

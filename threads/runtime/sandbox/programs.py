@@ -26,6 +26,10 @@ class Program:
     grace: float
     memory: int
     max_output: int
+    # Arguments in the place of `launch.ARGS`, read from a file no one else can open;
+    # and what is masked in whatever the program prints.
+    sealed: tuple[str, ...] = ()
+    secrets: tuple[str, ...] = ()
 
 
 def run(
@@ -59,7 +63,7 @@ def run(
 def spec(program: Program, command: Command) -> Spec:
     return Spec(
         argv=[sys.executable, *program.argv],
-        sealed=[],
+        sealed=list(program.sealed),
         env=dict(command.env),
         cwd=str(program.cwd),
         workdir=str(command.workdir.absolute()),
@@ -69,7 +73,7 @@ def spec(program: Program, command: Command) -> Spec:
         timeout=program.timeout,
         grace=program.grace,
         max_output=program.max_output,
-        secrets=[],
+        secrets=list(program.secrets),
         depth=0,
         scratch=False,
         uid=None,

@@ -1,0 +1,3 @@
+"""Reading a database that is not ours: in a process of its own, under limits."""
+
+from __future__ import annotations
