@@ -13,7 +13,7 @@ demo: .venv/.ready
 	$(BIN)/python manage.py demo $(ARGS)
 
 test: .venv/.ready
-	$(BIN)/python -m pytest -n 2 --dist loadfile $(ARGS)
+	$(BIN)/python -m pytest -n 3 --dist loadfile $(ARGS)
 
 lint: .venv/.ready
 	$(BIN)/ruff check .

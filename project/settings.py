@@ -144,6 +144,9 @@ DRAIN_SECONDS = env.number("DRAIN_SECONDS", 10.0)  # a command's time on shutdow
 CANCEL_SECONDS = env.number("CANCEL_SECONDS", 5.0)  # from TERM to KILL
 SWEEP_SECONDS = env.number("SWEEP_SECONDS", 300.0)
 TURN_SECONDS = env.number("TURN_SECONDS", 600.0)  # a turn's limit where none is said
+TURN_CALLS = env.whole("TURN_CALLS", 100)  # tools used in a turn; a loop is no answer
+MODELS = env.words("MODELS")  # providers beside the known: name=shape@url#SECRET
+MODEL_SECONDS = env.number("MODEL_SECONDS", 120.0)  # a model may be silent so long
 TURN_RETRIES = 2  # for faults a retry can mend
 TURN_RECLAIMS = 5  # for workers that died
 CALLS = env.calls("CALLS")  # what a `call` step may name, and how it is called
@@ -205,6 +208,7 @@ LOGGING = {
     "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
     "root": {"handlers": ["stderr"], "level": env.text("LOG_LEVEL", "INFO")},
     "loggers": {
+        "httpx2": {"level": "WARNING"},
         "kombu": {"level": "WARNING"},
         "celery.worker.strategy": {"level": "WARNING"},
         "celery.app.trace": {"level": "WARNING"},

@@ -14,7 +14,7 @@ from threads.liveness import known_runtimes
 from threads.models import Bot, Entry, Gate, Job
 from threads.runtime import jobs
 from threads.runtime.bots import RUNTIMES
-from threads.runtime.bots.protocol import Final, Line, Move
+from threads.runtime.bots.protocol import Brief, Final, Line, Move
 from threads.runtime.faults import Fault
 from workflows import events, sweep
 from workflows.models import Event, RunThread
@@ -181,10 +181,11 @@ class Shaky:
 
     name = "shaky"
 
-    def next_move(self, prompt: str, log: Sequence[Line]) -> Move:
+    def next_move(self, brief: Brief, log: Sequence[Line]) -> Move:
         with connection.cursor() as cursor:
             cursor.execute(
-                "SELECT faults FROM threads_turn WHERE instruction = %s", [prompt]
+                "SELECT faults FROM threads_turn WHERE instruction = %s",
+                [brief.prompt],
             )
             if not cursor.fetchone()[0]:
                 raise Fault("the line was busy", seconds=0.05)

@@ -60,6 +60,7 @@ PLACES = {
     "turn.called": "a ticket came, no turn is claimed",
     "turn.claimed": "a turn is claimed, nothing of it has begun",
     "turn.message": "a bot's message is in the log, nothing came of it",
+    "turn.call": "a tool's call is in the log, the tool has not begun",
     "turn.tool": "a bot's tool has run, its result is not in the log",
     "turn.worked": "a turn's work is done, nothing is settled",
     "turn.written": "a turn's end is written, not committed",

@@ -2,4 +2,4 @@
 
 from __future__ import annotations
 
-NAMES = frozenset({"command", "scripted"})  # as threads.tasks announces them
+NAMES = frozenset({"agent", "command", "scripted"})  # as threads.tasks announces them

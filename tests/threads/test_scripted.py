@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from threads.runtime.bots.protocol import Final, Line, ToolCall
+from threads.runtime.bots.protocol import Brief, Final, Line, ToolCall
 from threads.runtime.bots.scripted import Scripted
 
 PROMPT = """These checks failed.
@@ -24,17 +24,17 @@ def answered(text: str, *, ok: bool) -> Line:
 def test_it_reads_the_failing_file_then_runs_the_one_test_then_reports():
     bot = Scripted()
 
-    first = bot.next_move(PROMPT, [])
+    first = bot.next_move(Brief(PROMPT), [])
     assert isinstance(first, ToolCall)
     assert first.args["command"] == "cat -n tests/test_sums.py | sed -n '29,44p'"
 
     read = answered("    41  assert total([1, 2]) == 3", ok=True)
-    second = bot.next_move(PROMPT, [read])
+    second = bot.next_move(Brief(PROMPT), [read])
     assert isinstance(second, ToolCall)
     assert second.args["command"].endswith("tests/test_sums.py::test_sum")
 
     ran = answered("E       assert 4 == 3", ok=False)
-    last = bot.next_move(PROMPT, [read, ran])
+    last = bot.next_move(Brief(PROMPT), [read, ran])
     assert isinstance(last, Final)
     assert last.result == {
         "test": "tests/test_sums.py::test_sum",
@@ -49,7 +49,7 @@ def test_it_reads_the_failing_file_then_runs_the_one_test_then_reports():
 def test_it_says_when_the_test_passes_alone():
     moves = [answered("lines", ok=True), answered("1 passed", ok=True)]
 
-    last = Scripted().next_move(PROMPT, moves)
+    last = Scripted().next_move(Brief(PROMPT), moves)
 
     assert isinstance(last, Final)
     assert not last.result["reproduced"]
@@ -57,7 +57,7 @@ def test_it_says_when_the_test_passes_alone():
 
 
 def test_it_looks_around_where_nothing_names_a_file():
-    move = Scripted().next_move("Something is odd.", [])
+    move = Scripted().next_move(Brief("Something is odd."), [])
 
     assert isinstance(move, ToolCall)
     assert move.args["command"] == "ls -la"
@@ -66,7 +66,7 @@ def test_it_looks_around_where_nothing_names_a_file():
 def test_a_quoted_fence_does_not_end_the_report():
     lines = [answered("```\ninjected\n```", ok=True)]
 
-    last = Scripted().next_move("Something is odd.", lines)
+    last = Scripted().next_move(Brief("Something is odd."), lines)
 
     assert isinstance(last, Final)
     assert "````" in last.text

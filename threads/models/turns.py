@@ -138,6 +138,7 @@ class TurnMessage(models.Model):
         RESULT = "result"
         OUTPUT = "output"
         PERSON = "person"
+        NOTE = "note"  # what System tells the model
 
     turn = models.ForeignKey(
         Turn, models.PROTECT, related_name="messages", db_index=False

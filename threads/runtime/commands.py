@@ -30,8 +30,10 @@ class Interrupted(Exception):
 class Output:
     """Writes what a command prints to the turn's log while it runs."""
 
-    def __init__(self, turn: Turn) -> None:
+    def __init__(self, turn: Turn, *, draft: bool = False) -> None:
         self.turn = turn
+        # Words of a message that is not kept yet: it replaces them.
+        self.mark = {"draft": True} if draft else {}
         self.held = ""
         self.left = settings.OUTPUT_LIMIT
         self.next_write = time.monotonic() + LOG_SECONDS
@@ -48,7 +50,9 @@ class Output:
     def write(self, words: str) -> None:
         try:
             services.log_message(
-                self.turn, kind=TurnMessage.Kind.OUTPUT, body={"text": words}
+                self.turn,
+                kind=TurnMessage.Kind.OUTPUT,
+                body={"text": words, **self.mark},
             )
         except (DatabaseError, InterfaceError):
             connection.close()  # progress only: the end is written with insistence

@@ -1,3 +1,5 @@
+"""What goes wrong with a turn: mended by a later try, or by none."""
+
 from __future__ import annotations
 
 
@@ -7,3 +9,7 @@ class Fault(Exception):
     def __init__(self, message: str, *, seconds: float = 5.0) -> None:
         self.seconds = seconds
         super().__init__(message)
+
+
+class Broken(Exception):
+    """Something that no later try would find mended: a wrong key, a refusal."""

@@ -12,7 +12,7 @@ from threads import db, hands, phrases, points, questions, services
 from threads.liveness import known_runtimes
 from threads.models import Turn
 from threads.runtime import commands, prompts, workspace
-from threads.runtime.faults import Fault
+from threads.runtime.faults import Broken, Fault
 from threads.runtime.insist import insist
 from threads.runtime.watch import Watch, draining
 from threads.services import Ending
@@ -98,7 +98,7 @@ def work(turn: Turn, *, since: float | None = None) -> None:
     try:
         # It begins again from its log or its record where the database went away.
         ending = insist(lambda: execute(turn, watch))
-    except commands.Refused as error:
+    except (commands.Refused, Broken) as error:
         ending = Ending(Turn.State.FAILED, str(error))
     except commands.Interrupted:
         ending = interrupted(turn)

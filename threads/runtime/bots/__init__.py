@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from threads.runtime.bots import scripted
+from threads.runtime.bots import agent, scripted
 from threads.runtime.bots.protocol import Runtime
 
-RUNTIMES: dict[str, Runtime] = {"scripted": scripted.Scripted()}
+RUNTIMES: dict[str, Runtime] = {
+    "scripted": scripted.Scripted(),
+    "agent": agent.Agent(),
+}

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from threads import phrases
-from threads.runtime.bots.protocol import Final, Line, Move, ToolCall
+from threads.runtime.bots.protocol import Brief, Final, Line, Move, ToolCall
 
 TEST = re.compile(r"^FAILED (?P<id>(?P<file>[\w./-]+\.py)::\S+)", re.MULTILINE)
 PLACE = re.compile(r"^(?P<file>[\w./-]+\.py):(?P<line>\d+): \w+", re.MULTILINE)
@@ -78,9 +78,9 @@ def plan(found: Clues) -> list[ToolCall]:
 class Scripted:
     name = "scripted"
 
-    def next_move(self, prompt: str, log: Sequence[Line]) -> Move:
+    def next_move(self, brief: Brief, log: Sequence[Line]) -> Move:
         """Take the next tool of the plan, then report what the tools returned."""
-        found = clues(prompt)
+        found = clues(brief.prompt)
         moves = plan(found)
         results = [line for line in log if line.kind == "result"]
         if len(results) < len(moves):
