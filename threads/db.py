@@ -7,6 +7,8 @@ from typing import Any
 from uuid import UUID
 
 from django.db import connection
+from django.db.models import Model
+from django.db.models.expressions import DatabaseDefault
 
 Row = tuple[Any, ...]
 # Stands where a claim has no hint: for a null the server would plan it anew each time.
@@ -23,6 +25,13 @@ def fetch(sql: str, params: Mapping[str, Any]) -> list[Row]:
 def fetch_one(sql: str, params: Mapping[str, Any]) -> Row | None:
     rows = fetch(sql, params)
     return rows[0] if rows else None
+
+
+def leave_to_database(row: Model, *fields: str) -> None:
+    """Read these fields of a new row when they are asked for: the database sets them."""
+    for field in fields:
+        if isinstance(row.__dict__.get(field), DatabaseDefault):
+            del row.__dict__[field]
 
 
 def fair_pick(table: str, *, fits: str) -> str:

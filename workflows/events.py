@@ -67,17 +67,17 @@ def emit_event(
     payloads.checked_key(key)
     with transaction.atomic():
         lock(house.pk, name)
-        event = Event(house=house, name=name, key=key or None, payload=kept)
-        standing = Event.objects.filter(house=house, name=name, key=key).first()
-        if key and standing is not None:
+        standing = key and Event.objects.filter(house=house, name=name, key=key).first()
+        if standing:
             return Emitted(standing, new=False)
+        event = Event(house=house, name=name, key=key or None, payload=kept)
         event.save(force_insert=True)
+        db.leave_to_database(event, "emitted_at")
         facts = {"house": house.pk, "name": name, "key": key}
         woken = db.fetch(WAKE, facts)
         points.written("emit")
         for run, pool in woken:
             post.post_ticket("workflows.advance", pool, run, queue=pool)
-    event.refresh_from_db()
     return Emitted(event, new=True, woken=tuple(run for run, _ in woken))
 
 

@@ -20,8 +20,10 @@ from django.db.models import Q
 from django.db.models.functions import Now
 
 from threads import db, points
+from threads.ids import new_id
 from threads.locking import SYSTEM, Author
 from threads.models import Entry
+from threads.text import clean
 from workflows.models import Run
 
 
@@ -142,6 +144,38 @@ RECORD_AND_TELL = RECORDING.replace(
     ON CONFLICT DO NOTHING
 )""",
 )
+
+
+# One statement for what every start writes beside its run: a thread of its own, bound to
+# the bot, System's first words in it, and which run it is of.
+OPEN_THREAD = """
+WITH thread AS (
+    INSERT INTO threads_thread (id, house_id, title, kind, bot_id, trigger_mode, last_number)
+    VALUES (%(thread)s, %(house)s, %(title)s, 'run', %(bot)s, 'always', 1) RETURNING id
+), entry AS (
+    INSERT INTO threads_entry (thread_id, number, author_kind, author_name, kind, body)
+    SELECT id, 1, %(author_kind)s, %(author_name)s, %(kind)s, %(words)s FROM thread
+)
+INSERT INTO workflows_runthread (run_id, thread_id, worker_bot_id, await_key, await_kind,
+                                 event_name, event_key, queue, awaiting)
+SELECT %(run)s, id, %(bot)s, '', '', '', '', 'steps', false FROM thread RETURNING thread_id
+"""
+
+
+def open_thread(run: UUID, *, house: int, bot: int, title: str, words: str) -> None:
+    """Open the thread of a new run with System's first words."""
+    facts = {"run": run, "thread": new_id(), "house": house, "bot": bot}
+    db.fetch(
+        OPEN_THREAD,
+        {
+            **facts,
+            "title": title[:200],
+            "words": clean(words),
+            "kind": Entry.Kind.NOTE.value,
+            "author_kind": SYSTEM.kind,
+            "author_name": SYSTEM.name,
+        },
+    )
 
 
 def as_json(value: object) -> str | None:

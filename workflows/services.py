@@ -8,10 +8,8 @@ from uuid import UUID
 
 from django.db import transaction
 
-from threads import points, post, text
-from threads import services as thread_services
+from threads import db, points, post, text
 from threads.locking import person_author
-from threads.models import Thread
 from workflows import (
     cancelling,
     journal,
@@ -90,7 +88,6 @@ def spawn_run(
             if standing is None:
                 open_run_thread(run, row, start)
                 if not replaces(row, run) or displace(run, row):
-                    run.refresh_from_db()
                     return Spawned(run, new=True)
                 standing = Standing(run.pk, seat=True)
             transaction.set_rollback(True)
@@ -103,7 +100,7 @@ def insert_run(
     workflow: Workflow, *, payload: dict[str, Any], key: str, start: Start
 ) -> Run:
     old = start.retry_of
-    return Run.objects.create(
+    run = Run.objects.create(
         house=workflow.house,
         namespace=workflow.house.namespace,
         workflow=workflow,
@@ -120,6 +117,8 @@ def insert_run(
         position=start.position,
         **({"ready_at": None, "deferred": Run.PAUSED} if workflow.paused else {}),
     )
+    db.leave_to_database(run, "ready_at", "created_at")
+    return run
 
 
 @dataclass(frozen=True)
@@ -208,18 +207,17 @@ def hand_back(workflow: Workflow, standing: Standing, key: str) -> Spawned | Non
 
 def open_run_thread(run: Run, workflow: Workflow, start: Start) -> None:
     """Open the run's own thread, keep what it keeps, and post its ticket."""
-    thread = thread_services.open_thread(
-        workflow.house,
+    journal.open_thread(
+        run.pk,
+        house=workflow.house_id,
+        bot=workflow.bot_id,
         title=workflow.name,
-        kind=Thread.Kind.RUN,
-        bot=workflow.bot,
-        first=started_words(run, start),
+        words=started_words(run, start),
     )
-    RunThread.objects.create(run=run, thread=thread, worker_bot=workflow.bot)
     if start.retry_of is not None:
         retrying.keep_steps(run, start.retry_of, hand=start.hand, who=start.name())
     points.written("spawn")
-    if run.ready_at is not None:
+    if not run.deferred:
         post.post_ticket("workflows.advance", run.pool, run.pk, queue=run.pool)
 
 
