@@ -30,10 +30,11 @@ def decide(
     Raises GateClosed (with who and when), NotYourGate, NotAllowed, AlreadyAnswered,
     BadAnswer, Malformed, or NotFound for a gate of another house.
     """
-    found = Gate.objects.filter(pk=gate_id).first()
-    if found is None:
+    found = Gate.objects.filter(pk=gate_id).order_by().values_list("thread_id")
+    where = found.first()
+    if where is None:
         raise NotFound
-    with locked(found.thread_id) as thread:
+    with locked(where[0]) as thread:
         gate = with_answers().get(pk=gate_id)
         said = answer if not comment else f"{answer}: {comment}"
         take(thread, gate, person=person, answer=answer, said=said, door=door)

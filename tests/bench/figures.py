@@ -14,7 +14,7 @@ Measure = Callable[[Bed, float], list[Figure]]
 FIGURES: dict[str, Measure] = {
     "P1": throughput.calls,
     "P2": latency.starts,
-    "P3": latency.answers,
+    "P3": latency.resumptions,
     "P4": latency.sleepers,
     "P5": crash.crashes,
     "P6": scale.crowds,

@@ -1,18 +1,21 @@
-"""How soon: P2, a start; P3, an answer; P4, a sleeper's due time."""
+"""How soon: P2, a start; P3, an answer or an event; P4, a sleeper's due time."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from functools import partial
 from uuid import UUID
 
 from tests import drive, factories
 from tests.bench.bed import Bed, Figure, percentiles
 from threads import gates
+from workflows import events
 from workflows.models import Run
 
 ROLES = ("conductor", "steps", "turns")
 REST = 3.0  # seconds a P4 run sleeps
+NAME = "{{payload.name}}"
 
 
 def starts(bed: Bed, share: float) -> list[Figure]:
@@ -46,31 +49,65 @@ def starts(bed: Bed, share: float) -> list[Figure]:
 
 def answers(bed: Bed, share: float) -> list[Figure]:
     """P3: from just before a gate's answer until the next step's code runs."""
+
+    def answer(run: UUID) -> Callable[[], object]:
+        gate = drive.open_gate(Run.objects.get(pk=run)).pk
+        return lambda: gates.decide(
+            gate, person=bed.person, answer="approve", door="page"
+        )
+
+    return resumed(bed, share, "answer", factories.gate(), answer)
+
+
+def happenings(bed: Bed, share: float) -> list[Figure]:
+    """P3: from just before an event is emitted until the next step's code runs."""
+    wait: dict[str, object] = {"name": "wait", "kind": "wait_for_event"}
+
+    def emit(run: UUID) -> Callable[[], object]:
+        name = Run.objects.get(pk=run).payload["name"]
+        return lambda: events.emit_event(bed.house, name)
+
+    return resumed(bed, share, "event", {**wait, "event": NAME}, emit)
+
+
+def resumed(
+    bed: Bed,
+    share: float,
+    name: str,
+    wait: dict[str, object],
+    ends: Callable[[UUID], Callable[[], object]],
+) -> list[Figure]:
+    """Park runs on a step and measure how soon what ends each wait is felt."""
     count = max(5, int(100 * share))
-    flow = bed.workflow("answer", factories.gate(), marking("then", "{{payload.name}}"))
+    flow = bed.workflow(name, wait, marking("then", "{{payload.name}}"))
     bed.witness.clear()
     bed.stack.up(*ROLES)
-    started = [bed.spawn(flow, {"name": f"answer{n}"}) for n in range(count)]
+    started = [bed.spawn(flow, {"name": f"{name}{n}"}) for n in range(count)]
     parked = Run.objects.filter(pk__in=started, state=Run.State.WAITING)
-    bed.wait(lambda: parked.count() == count, 60, "the gates are not open")
+    bed.wait(lambda: parked.count() == count, 60, "the runs are not parked")
     samples = []
     for number, run in enumerate(started):
-        gate = drive.open_gate(Run.objects.get(pk=run))
+        end = ends(run)
         bed.breathe(0.05, 0.55)
         began = time.time_ns()
-        gates.decide(gate.pk, person=bed.person, answer="approve", door="page")
-        samples.append(seconds_until(bed, f"answer{number}", began))
+        end()
+        samples.append(seconds_until(bed, f"{name}{number}", began))
     bed.settled(started)
     bed.end(*ROLES)
     return [
         Figure(
-            "P3 answer",
+            f"P3 {name}",
             {**percentiles(samples, 50, 95)},
             expected=2 * count,
             completed=bed.completed(started),
             repeated=bed.repeats(),
         )
     ]
+
+
+def resumptions(bed: Bed, share: float) -> list[Figure]:
+    """P3: an answer and an event, each until the next step's code runs."""
+    return [*answers(bed, share), *happenings(bed, share)]
 
 
 def sleepers(bed: Bed, share: float) -> list[Figure]:

@@ -92,7 +92,7 @@ def ours(bed: Bed, share: float) -> Parts:
         ("P1, 1 process", "steps/s", partial(rate, 1)),
         ("P1, 2 processes", "steps/s", partial(rate, 2)),
         ("P2 start", "p50 ms", partial(soon, latency.starts)),
-        ("P3 answer", "p50 ms", partial(soon, latency.answers)),
+        ("P3 event", "p50 ms", partial(soon, latency.happenings)),
     ]
 
 
@@ -112,7 +112,7 @@ def theirs(bed: Bed, peer: Rival, share: float) -> Parts:
         soon = partial(start, bed, peer, samples)
         parts.append(("P2 start", "p50 ms", soon))
     if peer.name in {"Absurd, 8 at once", "DBOS, no limit"}:
-        parts.append(("P3 answer", "p50 ms", partial(wake, bed, peer, samples)))
+        parts.append(("P3 event", "p50 ms", partial(wake, bed, peer, samples)))
     return parts
 
 
