@@ -24,7 +24,7 @@ def talking(world: World, slug: str) -> list[Step]:
 
 
 def model_bot(case: Case) -> None:
-    assert llm.next_move  # loaded once, before the processes are forked
+    assert llm.__name__  # loaded once, before the processes are forked
     bot, _ = Bot.objects.get_or_create(
         house=case.world.house,
         handle="model",

@@ -40,6 +40,7 @@ def run(run: Run, *, entries: int | None = 500) -> dict[str, Any]:
         **around(run),
         "attempts": sum(a.ended != Attempt.Ended.RELEASED for a in attempts),
         "waiting_for": why.waiting_for(run),
+        "usage": selectors.usage(thread),
         "steps": records.steps(run, thread),
         "attempt_log": [attempt_line(attempt) for attempt in attempts],
         "events": [event_line(event) for event in events.order_by("emitted_at", "pk")],

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 STARTED_BY = "Started by {who}."
 STARTED_WITH = "Started by {who} with {payload}"
 BY_SCHEDULE = "the schedule, for the slot {slot:%Y-%m-%d %H:%M} UTC"
@@ -155,6 +158,21 @@ ENDED = (
 )
 HEARD = "Noted. {why}"
 STEERED = "{bot} hears that at its next step."
+USED = "{tokens:,} tokens in {requests} requests{cost}"
+USED_ONCE = "{tokens:,} tokens in one request{cost}"
+COST = ", ${cost:.2f}"
+
+
+def used(usage: Mapping[str, Any] | None) -> str:
+    """Say what the models of a run have used."""
+    if usage is None:
+        return ""
+    tokens = usage["input_tokens"] + usage["output_tokens"]
+    cost = "" if usage["cost"] is None else COST.format(cost=usage["cost"])
+    words = USED_ONCE if usage["requests"] == 1 else USED
+    return words.format(tokens=tokens, requests=usage["requests"], cost=cost)
+
+
 ANYONE = "anyone in the house"
 
 MAIL_WAITING = "{workflow} waits for an answer"

@@ -141,6 +141,33 @@ def progress(run_id: UUID, *, most: int, after: int = 0) -> Progress | None:
     return Progress(found[0][0], rows[-1][2] if rows else after, lines)
 
 
+# For a run's document: what the models of its turns have used. A message of a bot without
+# a model has no usage; a price that is not known makes the sum unknown.
+USAGE = """
+SELECT count(*), sum((m.body->'usage'->>'input_tokens')::bigint),
+       sum((m.body->'usage'->>'output_tokens')::bigint),
+       CASE WHEN bool_and(m.body->'usage'->>'cost' IS NOT NULL)
+            THEN sum((m.body->'usage'->>'cost')::numeric) END
+  FROM threads_turn t
+  JOIN threads_turnmessage m ON m.turn_id = t.id AND m.kind = 'model'
+ WHERE t.thread_id = %(thread)s AND m.body ? 'usage'
+"""
+
+
+def usage(thread: UUID) -> dict[str, Any] | None:
+    """Return the requests, tokens and cost (US dollars) of a thread, if any."""
+    row = db.fetch_one(USAGE, {"thread": thread})
+    if row is None or not row[0]:
+        return None
+    cost = float(row[3]) if row[3] is not None else None
+    return {
+        "requests": row[0],
+        "input_tokens": int(row[1] or 0),
+        "output_tokens": int(row[2] or 0),
+        "cost": cost,
+    }
+
+
 def told(lines: Iterable[tuple[str, str]], *, before: str = "") -> str:
     """Return a log as one text: output as it came, a model's words on their own lines."""
     parts = [before]

@@ -9,7 +9,7 @@ from typing import Any
 from rich.text import Text
 
 from threads import text
-from workflows import documents, templating, why
+from workflows import documents, phrases, templating, why
 from workflows.cli import acting, values
 from workflows.cli.commands import Commands, Options
 from workflows.cli.entries import HOW_TO_ANSWER, drawn, progress
@@ -118,6 +118,8 @@ def facts(document: dict[str, Any], *, now: datetime) -> list[str]:
         said.append(f"took {spent}")
     if document["attempts"] > 1:
         said.append(f"{document['attempts']} attempts")
+    if document["usage"]:
+        said.append(phrases.used(document["usage"]))
     if document["key"]:
         said.append(f"key {document['key']}")
     if document["deadline_at"]:

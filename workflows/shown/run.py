@@ -15,7 +15,7 @@ from threads import shown
 from threads.access import RANK
 from threads.models import Gate, Member
 from threads.pages import digest
-from workflows import documents, selectors, standing, why
+from workflows import documents, phrases, selectors, standing, why
 from workflows.models import Run, RunThread
 from workflows.shown.chips import KINDS, STATES, Chip, took
 from workflows.shown.hands import Hands, hands_on
@@ -115,6 +115,11 @@ class Shown:
         return took(self.doc["started_at"], self.doc["finished_at"])
 
     @property
+    def used(self) -> str:
+        """Say what its models have used, if it has any."""
+        return phrases.used(self.doc["usage"])
+
+    @property
     def trigger(self) -> str:
         return TRIGGERS.get(self.run.trigger, "")
 
@@ -148,6 +153,7 @@ class Shown:
                 self.paused,
                 run.failure,
                 self.doc["attempts"],
+                self.used,
                 self.retries,
                 self.children,
             ),
