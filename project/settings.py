@@ -158,6 +158,7 @@ QUERY_SECONDS = env.number("QUERY_SECONDS", 300.0)  # where the step names no ti
 QUERY_ROWS = env.whole("QUERY_ROWS", 1000)  # kept in the step's result
 QUERY_CELL_LIMIT = env.whole("QUERY_CELL_LIMIT", 10_000)  # characters of one value
 QUERY_RESULT_LIMIT = env.whole("QUERY_RESULT_LIMIT", 1_000_000)  # bytes of JSON
+QUERY_FILE_LIMIT = env.whole("QUERY_FILE_LIMIT", 50_000_000)  # bytes of CSV
 QUERY_MEMORY = env.whole("QUERY_MEMORY", 1024**3)
 QUERY_FOLDERS = env.words("QUERY_FOLDERS", (str(DATA_DIR / "databases"),))  # of SQLite
 
@@ -173,6 +174,12 @@ OUTPUT_LIMIT = env.whole("OUTPUT_LIMIT", 20_000)  # bytes of output kept, ends f
 COMMAND_MEMORY = env.whole("COMMAND_MEMORY", 4 * 1024**3)
 COMMAND_FILE_SIZE = env.whole("COMMAND_FILE_SIZE", 1024**3)
 COMMAND_PROCESSES = env.whole("COMMAND_PROCESSES", 512)
+
+# Files that steps keep: beside the rows, where every role sees them
+ARTIFACTS = Path(env.text("ARTIFACTS") or DATA_DIR / "artifacts")
+ARTIFACT_SIZE = env.whole("ARTIFACT_SIZE", 100_000_000)  # bytes of one
+ARTIFACTS_COUNT = env.whole("ARTIFACTS_COUNT", 100)  # of one step
+ARTIFACTS_SIZE = env.whole("ARTIFACTS_SIZE", 1_000_000_000)  # bytes of one run
 
 # Mail: the console or files until a server is named
 EMAIL_URL = env.text("EMAIL_HOST")

@@ -9,7 +9,7 @@ from django.conf import settings
 from django.db.models import QuerySet
 
 from threads.exceptions import NotAllowed, NotFound
-from threads.models import Gate, House, Member, Thread
+from threads.models import Artifact, Gate, House, Member, Thread
 
 RANK = {"viewer": 0, "member": 1, "author": 2, "owner": 3}
 NEEDS = {
@@ -54,6 +54,14 @@ def get_thread(user: Any, thread_id: UUID, *, role: str = "viewer") -> Thread:
         raise NotFound
     membership(user, thread.house_id, role=role)
     return thread
+
+
+def get_artifact(user: Any, artifact_id: UUID) -> Artifact:
+    found = Artifact.objects.filter(pk=artifact_id).first()
+    if found is None:
+        raise NotFound
+    membership(user, found.house_id)
+    return found
 
 
 def get_gate(user: Any, gate_id: UUID) -> Gate:

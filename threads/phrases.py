@@ -95,6 +95,27 @@ VIEWERS_READ = "A viewer can read here, not answer."
 ANSWERED_ALREADY = "You have already answered “{answer}”."
 NOT_AN_ANSWER = "“{answer}” is not an answer here: {expected}."
 
+KEPT = "Kept {names}."
+KEPT_MORE = "Kept {names} and {count} more files."
+LEFT_OUT = "Not kept: {names}."
+LEFT_OUT_MORE = "Not kept: {names}, and {count} more files."
+NOT_KEPT = {
+    "link": "a link",
+    "special": "not a plain file",
+    "elsewhere": "a hard link: it stands elsewhere as well",
+    "large": "larger than {limit}",
+    "many": "a step keeps {limit} files",
+    "full": "a run keeps {limit}",
+    "unreadable": "it cannot be read",
+    "doubled": "another file shows the same name",
+    "none": "nothing there",
+    "unwritten": "there is no place to keep it",
+    "lost": "too many files to look through",
+}
+NO_FILE = (
+    "This file is not where this machine looks: the folder of the setting ARTIFACTS "
+    "must be one that all roles share."
+)
 QUERY_NEEDS = "sql names :{name}, which params does not have"
 QUERY_IDLE = "params has “{name}”, which sql does not name as :{name}"
 QUERY_CUT = "{begin}… ({count} characters more)"
@@ -143,6 +164,14 @@ def signal(body: str) -> str:
     what, _, reason = body.partition(": ")
     said = SIGNALS.get(what, what)
     return f"{said}: {reason}" if reason and reason != STOPPED else said
+
+
+def size(value: float) -> str:
+    """Say a number of bytes the short way: 900 bytes, 12 kB, 3.4 MB."""
+    for least, unit in ((10**9, "GB"), (10**6, "MB"), (10**3, "kB")):
+        if value >= least:
+            return f"{float(f'{value / least:.3g}'):g} {unit}"
+    return f"{value:g} bytes"
 
 
 def seconds(value: float) -> str:

@@ -13,7 +13,8 @@ from django.db.models import F, Q
 from django.db.models.functions import Now
 from psycopg.types.json import Jsonb
 
-from threads import db, envelopes, locking, notices, phrases, points, post
+from threads import artifacts, db, envelopes, locking, notices, phrases, points, post
+from threads.artifacts import Haul
 from threads.liveness import FOLLOW_BOT, ORPHANED
 from threads.locking import LockedThread, bot_author, locked
 from threads.models import Bot, Entry, House, Job, Thread, Turn
@@ -92,6 +93,7 @@ class Ending:
     says: str = ""
     result: dict[str, Any] | None = None
     data: dict[str, Any] | None = None
+    haul: Haul | None = None  # the files it leaves
 
 
 SIGNALS = {
@@ -134,6 +136,8 @@ def settle_in(thread: LockedThread, turn: Turn, ending: Ending, *, guard: Q) -> 
         thread.append(
             ending.says, author=author, kind=Entry.Kind.MESSAGE, data=ending.data
         )
+    if ending.haul is not None:
+        artifacts.record(ending.haul, thread)
     signal = SIGNALS[ending.state]
     body = f"{signal}: {ending.reason}" if ending.reason else signal
     thread.append(body, author=author, kind=Entry.Kind.SIGNAL, data={"signal": signal})

@@ -8,7 +8,7 @@ from uuid import UUID
 from django.contrib.auth import get_user_model, login, views
 from django.contrib.auth.tokens import default_token_generator
 from django.core.exceptions import ValidationError
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.shortcuts import redirect, render
 from django.utils.http import urlsafe_base64_decode
 from django.views.decorators.cache import never_cache
@@ -19,7 +19,7 @@ from django.views.decorators.http import (
     require_safe,
 )
 
-from threads import access, gates, shown
+from threads import access, downloads, gates, shown
 from threads.exceptions import NotFound, ThreadError
 from threads.forms import AnswerForm, ReplyForm
 from threads.models import Entry, Gate, Thread
@@ -27,6 +27,12 @@ from threads.pages import Refusal, page
 
 door = page(ThreadError)
 ENTRIES = 500
+
+
+@require_safe
+@door
+def artifact(request: HttpRequest, code: UUID) -> StreamingHttpResponse:
+    return downloads.answer(request, access.get_artifact(request.user, code))
 
 
 class SignIn(views.LoginView):

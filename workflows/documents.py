@@ -11,9 +11,11 @@ from typing import Any
 from uuid import UUID
 
 from django.db.models import OuterRef, Subquery
+from django.urls import reverse
 
 from threads import access as thread_access
-from threads.models import Entry, House
+from threads import artifacts
+from threads.models import Artifact, Entry, House
 from workflows import access, pulses, records, schedules, selectors, why
 from workflows.lines import Around, head, look_around, run_line, short
 from workflows.models import Attempt, Event, Run, RunThread, Slot, Workflow
@@ -44,7 +46,22 @@ def run(run: Run, *, entries: int | None = 500) -> dict[str, Any]:
         "steps": records.steps(run, thread),
         "attempt_log": [attempt_line(attempt) for attempt in attempts],
         "events": [event_line(event) for event in events.order_by("emitted_at", "pk")],
+        "artifacts": [artifact_line(file) for file in artifacts.of(run.pk)],
         "thread": thread_lines(thread, entries=entries),
+    }
+
+
+def artifact_line(file: Artifact) -> dict[str, Any]:
+    """Return a file that a step left, and where its bytes are to be had."""
+    again = file.subject.split(":")[2:]
+    return {
+        "id": str(file.pk),
+        "step": file.step,
+        "iteration": int(again[0]) if again else 1,
+        "name": file.name,
+        "size": file.size,
+        "sha256": file.digest,
+        "url": reverse("threads:artifact", args=[file.pk]),
     }
 
 

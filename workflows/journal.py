@@ -16,10 +16,12 @@ from typing import Any
 from uuid import UUID
 
 from django.conf import settings
+from django.db import transaction
 from django.db.models import Q
 from django.db.models.functions import Now
 
-from threads import db, points
+from threads import artifacts, db, points
+from threads.artifacts import Haul
 from threads.ids import new_id
 from threads.locking import SYSTEM, Author
 from threads.models import Entry
@@ -85,6 +87,7 @@ class Ended:
     reason: str = ""  # of the step as a whole, where iterations came before
     event: str = ""  # what it emits
     lines: Sequence[Line] = field(default_factory=tuple)
+    haul: Haul | None = None  # the files it leaves
 
 
 # One statement, one commit: lock the thread, move the run on while the fence holds and
@@ -211,8 +214,8 @@ def record(held: Held, ended: Ended) -> bool:
         failure = {"step": ended.name, "reason": ended.reason or ended.error}
     after = (held.position, held.iteration + 1) if ended.again else None
     position, iteration = after or (held.position + 1, 1)
-    row = db.fetch_one(
-        RECORD_AND_TELL if ended.event else RECORD,
+    row = write(
+        ended,
         {
             "next_position": position,
             "next_iteration": iteration,
@@ -245,6 +248,18 @@ def record(held: Held, ended: Ended) -> bool:
     held.cancel_asked, held.paused = row
     held.failure = held.failure or failure
     return True
+
+
+def write(ended: Ended, facts: Mapping[str, Any]) -> db.Row | None:
+    """Write the record, and with it the rows of the files the step leaves."""
+    statement = RECORD_AND_TELL if ended.event else RECORD
+    if ended.haul is None:
+        return db.fetch_one(statement, facts)
+    with transaction.atomic():
+        row = db.fetch_one(statement, facts)
+        if row is not None:
+            artifacts.record(ended.haul)
+        return row
 
 
 def in_hand(held: Held) -> bool:

@@ -31,6 +31,7 @@ ROWS_READ = "{count} {rows} in {seconds} s."
 ROWS_AT_LEAST = "{count} {rows} read in {seconds} s, and there are more."
 ROWS_KEPT = "The first {count} are kept in the result."
 CELLS_CUT = "{count} values are shortened there."
+CSV_PART = "-part"  # of a file that does not hold all rows
 MORE_ROWS = "… and {count} more rows."
 MORE_COLUMNS = "… and {count} more columns."
 NOT_IN_SQL = (

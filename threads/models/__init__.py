@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from threads.models.artifacts import Artifact
 from threads.models.bots import Bot
 from threads.models.gates import Gate, GateAnswer
 from threads.models.houses import House, Member, Secret
@@ -9,6 +10,7 @@ from threads.models.threads import Entry, Thread
 from threads.models.turns import Turn, TurnMessage
 
 __all__ = [
+    "Artifact",
     "Bot",
     "Entry",
     "Gate",

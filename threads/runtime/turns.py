@@ -11,7 +11,7 @@ from django.conf import settings
 from threads import db, hands, phrases, points, questions, services
 from threads.liveness import known_runtimes
 from threads.models import Turn
-from threads.runtime import commands, prompts, workspace
+from threads.runtime import commands, gathering, prompts, workspace
 from threads.runtime.faults import Broken, Fault
 from threads.runtime.insist import insist
 from threads.runtime.watch import Watch, draining
@@ -97,7 +97,8 @@ def work(turn: Turn, *, since: float | None = None) -> None:
             return
     try:
         # It begins again from its log or its record where the database went away.
-        ending = insist(lambda: execute(turn, watch))
+        ended = insist(lambda: execute(turn, watch))
+        ending = insist(lambda: gathering.gathered(turn, ended))
     except (commands.Refused, Broken) as error:
         ending = Ending(Turn.State.FAILED, str(error))
     except commands.Interrupted:

@@ -11,6 +11,7 @@ from threads.exceptions import ThreadError
 from workflows import plan
 from workflows.cli import (
     answers,
+    artifacts,
     control,
     impact,
     members,
@@ -24,7 +25,7 @@ from workflows.cli.commands import Commands, Options, add_common
 from workflows.cli.output import Out, Refusal
 from workflows.exceptions import WorkflowError
 
-NOUNS = (recipes, runs, show, impact, answers, control, vault, members)
+NOUNS = (recipes, runs, show, artifacts, impact, answers, control, vault, members)
 REFUSED = (Refusal, ThreadError, WorkflowError, plan.Refused, text.Unclean)
 INTERRUPTED = 130
 

@@ -7,8 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from django.conf import settings
+
 from threads import markdown, text
+from threads.artifacts import Haul
+from threads.runtime import gathering
 from threads.runtime.queries import masks, process
+from threads.runtime.queries.files import FILE
 from threads.runtime.queries.order import Order, QueryFailed, Rows, opened
 from threads.runtime.sandbox import programs
 from workflows import phrases, plan, sending, templating
@@ -71,6 +76,7 @@ def begin(held: Held, step: plan.Query, see: templating.Scope) -> Ended | None:
             sql=step.sql,
             params=params,
             seconds=step.timeout,
+            file=settings.QUERY_FILE_LIMIT,
         )
     except QueryFailed as error:
         words = in_words(step, params, hidden=())
@@ -86,8 +92,9 @@ def carry_out(asked: Asked) -> Ended | None:
 
     def end() -> Ended:
         try:
-            answer, _ = apart.call()
-            return outcome(step, words, opened(answer))
+            answer, folder = apart.call()
+            rows = opened(answer)
+            return outcome(asked, rows, sheet(asked, rows, folder / FILE))
         except QueryFailed as error:
             return failure(step, words, failed(step, error))
         except CallFailed as error:
@@ -125,15 +132,31 @@ def failure(
     )
 
 
-def outcome(step: plan.Query, words: str, rows: Rows) -> Ended:
+def outcome(asked: Asked, rows: Rows, haul: Haul) -> Ended:
+    lines = [Line(account(rows))]
+    if words := haul.words():
+        lines.append(Line(words))
     return Ended(
-        step.name,
-        step.kind,
+        asked.step.name,
+        asked.step.kind,
         "completed",
-        instruction=words,
+        instruction=asked.words,
         result={"rows": list(rows.rows), "truncated": rows.left_out},
-        lines=[Line(account(rows))],
+        lines=lines,
+        haul=haul,
     )
+
+
+def sheet(asked: Asked, rows: Rows, path: Path) -> Haul:
+    """Keep the rows as a CSV file, as far as it goes."""
+    held, step = asked.held, asked.step
+    haul = Haul(held.house, held.id, asked.key, step.name)
+    if not rows.file_rows:
+        return haul
+    read = len(rows.rows) + rows.left_out
+    part = "" if rows.whole and rows.file_rows == read else phrases.CSV_PART
+    name = f"{step.name}{part}.csv"
+    return gathering.single(haul, path, name=name)
 
 
 def in_words(

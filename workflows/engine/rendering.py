@@ -66,6 +66,7 @@ def ask(
             "network": step.network,
             "source": step.source,
             "secrets": list(step.secrets),
+            "artifacts": list(step.artifacts),
             "if_interrupted": step.if_interrupted,
             "env": {
                 **env,

@@ -15,6 +15,7 @@ from threads import shown
 from threads.access import RANK
 from threads.models import Gate, Member
 from threads.pages import digest
+from threads.phrases import size
 from workflows import documents, phrases, selectors, standing, why
 from workflows.models import Run, RunThread
 from workflows.shown.chips import KINDS, STATES, Chip, took
@@ -61,6 +62,7 @@ class Marks:
     live: str
     moves: str
     reply: str
+    files: str
 
     @property
     def all(self) -> str:
@@ -135,6 +137,11 @@ class Shown:
         return any(retry.chip.look in hopeful for retry in self.retries)
 
     @property
+    def files(self) -> list[dict[str, Any]]:
+        """Return the files that steps left, their sizes in words."""
+        return [{**file, "words": size(file["size"])} for file in self.doc["artifacts"]]
+
+    @property
     def last(self) -> int:
         entries = self.doc["thread"]["entries"]
         return entries[-1]["number"] if entries else 0
@@ -165,6 +172,7 @@ class Shown:
                 *(self.paused, self.hand),
             ),
             reply=digest(self.may_speak, self.active),
+            files=digest(self.files),
         )
 
 

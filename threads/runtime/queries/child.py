@@ -15,10 +15,10 @@ from typing import Any
 
 from threads import phrases
 from threads.runtime import letters
+from threads.runtime.queries.files import FILE
 from threads.runtime.queries.order import Order, QueryFailed, as_failure
 from threads.runtime.queries.reading import Reading
 
-FILE = "rows.csv"
 LEAVE_SECONDS = 3.0  # for the database to end what it was asked to end
 
 
