@@ -116,6 +116,15 @@ NO_FILE = (
     "This file is not where this machine looks: the folder of the setting ARTIFACTS "
     "must be one that all roles share."
 )
+QUERY_TOOL = (
+    "Read a database of the house by one SQL statement and get its rows as CSV. "
+    "Nothing can be written. Put values into params and write :name in sql. "
+    "Databases: {names}."
+)
+QUERY_NOT_YOURS = "“{name}” is not a database you may read; those are: {names}."
+QUERY_ROWS_READ = "{count} rows{more}"
+QUERY_AND_MORE = " read, and there are more"
+QUERY_NOT_SHOWN = "… and {count} more rows; ask for less, or add up in SQL"
 QUERY_NEEDS = "sql names :{name}, which params does not have"
 QUERY_IDLE = "params has “{name}”, which sql does not name as :{name}"
 QUERY_CUT = "{begin}… ({count} characters more)"

@@ -30,6 +30,7 @@ def order(
     params: Mapping[str, Any],
     seconds: float | None,
     file: int = 0,
+    cell: int = 0,
 ) -> Order:
     """Return the order for a house's own database; raise QueryFailed without one."""
     try:
@@ -44,7 +45,7 @@ def order(
         seconds=seconds or settings.QUERY_SECONDS,
         caps=Caps(
             rows=settings.QUERY_ROWS,
-            cell=settings.QUERY_CELL_LIMIT,
+            cell=cell or settings.QUERY_CELL_LIMIT,
             size=settings.QUERY_RESULT_LIMIT,
             file=file,
         ),

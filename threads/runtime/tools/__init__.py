@@ -9,28 +9,34 @@ from pydantic import ValidationError
 from threads import phrases
 from threads.models import Bot, Turn
 from threads.runtime.bots.protocol import Tool
-from threads.runtime.tools import report, run_command
+from threads.runtime.tools import query_database, report, run_command
 from threads.runtime.tools.protocol import Handler
 from threads.runtime.watch import Watch
 from threads.text import one_line
 
 TOOLS: dict[str, Handler] = {
-    handler.name: handler for handler in (run_command.handler, report.handler)
+    handler.name: handler
+    for handler in (run_command.handler, query_database.handler, report.handler)
 }
 
 
 def allowed(bot: Bot) -> dict[str, Handler]:
     """Return the tools of a bot: those it lists, or all."""
     wanted = bot.tools or list(TOOLS)
-    return {name: TOOLS[name] for name in wanted if name in TOOLS}
+    known = [name for name in wanted if name in TOOLS]
+    return {name: TOOLS[name] for name in known if TOOLS[name].offered(bot)}
 
 
 def definitions(bot: Bot) -> list[Tool]:
     """Return the tools of a bot as its model reads of them."""
     return [
-        Tool(name, handler.description, handler.args.model_json_schema())
+        Tool(name, described(handler, bot), handler.args.model_json_schema())
         for name, handler in allowed(bot).items()
     ]
+
+
+def described(handler: Handler, bot: Bot) -> str:
+    return handler.about(bot) if handler.about else handler.description
 
 
 def use(

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from pydantic import BaseModel, ConfigDict
 
-from threads.models import Turn
+from threads.models import Bot, Turn
 from threads.runtime.watch import Watch
 
 
@@ -23,6 +24,11 @@ class Use(Protocol):
     ) -> dict[str, Any] | None: ...
 
 
+def to_all(bot: Bot) -> bool:
+    """Offer a tool to every bot that does not list others."""
+    return True
+
+
 @dataclass(frozen=True)
 class Handler:
     """A tool: its name, what a model reads of it, its arguments, and the doing."""
@@ -31,3 +37,5 @@ class Handler:
     description: str
     args: type[Args]
     use: Use
+    offered: Callable[[Bot], bool] = to_all
+    about: Callable[[Bot], str] | None = None  # where it reads differently for each
