@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 import subprocess
 import tempfile
@@ -58,7 +59,7 @@ def mariadb() -> Iterator[tuple[str, Any]]:
     assert MARIADB is not None
     base = Path(tempfile.mkdtemp(prefix="threadwork-mariadb-"))
     data, door = base / "data", base / "door"
-    user = ["--user=root"]
+    user = ["--user=root"] if os.geteuid() == 0 else []
     subprocess.run(
         [
             *("mariadb-install-db", "--no-defaults", f"--datadir={data}", *user),

@@ -376,3 +376,11 @@ def test_what_ended_before_its_worker_heard_of_it_is_adopted(house, settings):
     advance.carry(held, end=float("inf"))
 
     assert rows_of(run) == [{"x": "earlier"}]
+
+
+def test_one_that_needs_too_much_memory_fails_alone(house, settings):
+    settings.QUERY_MEMORY = 256 * 1024**2
+    blobs = ", ".join(f"zeroblob(90000000) AS b{n}" for n in range(9))
+    step = queried(house, f"SELECT {blobs}")
+
+    assert step.error.startswith("it needed more memory than a query may have")
