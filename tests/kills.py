@@ -193,8 +193,7 @@ class Case:
     def play(self, *orders: str) -> list[str]:
         """Play it to its end under orders; return those that were carried out."""
         world = self.world
-        for name in ("orders", "orders.count", "orders.done", "orders.list"):
-            (world.base / name).unlink(missing_ok=True)
+        self.forget()
         if orders:
             world.orders.write_text("\n".join(orders))
         end = time.monotonic() + PATIENCE
@@ -204,6 +203,11 @@ class Case:
         world.orders.unlink(missing_ok=True)
         done = world.base / "orders.done"
         return done.read_text().splitlines() if done.exists() else []
+
+    def forget(self) -> None:
+        """Begin with no orders, and none carried out."""
+        for name in ("orders", "orders.count", "orders.done", "orders.list"):
+            (self.world.base / name).unlink(missing_ok=True)
 
     def round(self) -> None:
         """Let everyone who has something to do come once."""
