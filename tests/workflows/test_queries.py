@@ -384,3 +384,21 @@ def test_one_that_needs_too_much_memory_fails_alone(house, settings):
     step = queried(house, f"SELECT {blobs}")
 
     assert step.error.startswith("it needed more memory than a query may have")
+
+
+def test_the_page_shows_the_sql_and_a_table_in_which_nothing_runs(house, alice, client):
+    run = drive.carry(start(house, query(sql="SELECT '<script>x</script>' AS \"<b>\"")))
+    client.force_login(alice)
+
+    page = client.get(f"/runs/{run.pk}/").content.decode()
+
+    assert "<td>&lt;script&gt;x&lt;/script&gt;</td>" in page
+    assert "<th>&lt;b&gt;</th>" in page
+    assert "SELECT &#x27;&lt;script&gt;" in page or "SELECT '&lt;script&gt;" in page
+    assert "<script>x" not in page
+
+
+def test_the_command_line_says_how_many_rows_came(house, alice, wf):
+    run = drive.carry(start(house, query(sql="SELECT id FROM orders")))
+
+    assert "3 rows" in wf("show", run.pk).stdout

@@ -189,6 +189,16 @@ def result_words(step: dict[str, Any]) -> str:
             return f"{run[-8:]} {state}"
         case {"event": str(event), "payload": payload}:
             return f"{event}: {templating.as_text(payload)}" if payload else event
+        case result:
+            return value_words(result)
+
+
+def value_words(result: Any) -> str:
+    """Say in a few words what a call returned, or how much a query read."""
+    match result:
+        case {"rows": list(rows), "truncated": left}:
+            count = f"{len(rows) + left:,}"
+            return f"{count} row" if count == "1" else f"{count} rows"
         case {"result": value} if value is not None:
             return templating.as_text(value)
         case _:

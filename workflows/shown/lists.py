@@ -55,7 +55,7 @@ def outline(workflow: Workflow) -> list[dict[str, Any]]:
 
 
 def said_by(step: Mapping[str, Any]) -> object:
-    for field in ("command", "prompt", "function", "until"):
+    for field in ("command", "prompt", "function", "sql", "until"):
         if step.get(field):
             return step[field]
     if "seconds" in step:
