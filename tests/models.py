@@ -7,6 +7,7 @@ that leaves a call open, answers one twice or answers none gets a 400.
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -15,6 +16,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 USAGE = (100, 20)
+NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")  # of a tool, or a call's id
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,9 @@ class Reply:
     seconds: float = 0.0  # before it begins
     drops: bool = False  # in the middle of its words
     ids: tuple[str, ...] = ()  # of its calls, where they are not to differ
+    model: str = "fake-1"
+    usage: Any = None  # instead of the plain one
+    piece: float = 0.0  # seconds between the pieces of its words
 
 
 def call(tool: str, **args: Any) -> tuple[str, str]:
@@ -79,7 +84,10 @@ class Calls:
         self.replies = 0
         self.last = ""
 
-    def made(self, ids_: list[str]) -> None:
+    def made(self, ids_: list[str], tools: list[str]) -> None:
+        for name in (*ids_, *tools):
+            if not NAME.fullmatch(name):
+                raise Malformed(f"no name or id: {name}")
         if len(set(ids_)) < len(ids_):
             raise Malformed("two calls of one id")
         self.open = ids_
@@ -114,7 +122,8 @@ def openai_history(body: dict[str, Any]) -> int:
             asked = message.get("tool_calls") or []
             for one in asked:
                 json.loads(one["function"]["arguments"])
-            calls.made([one["id"] for one in asked])
+            names = [one["function"]["name"] for one in asked]
+            calls.made([one["id"] for one in asked], names)
             if not asked and not message.get("content"):
                 raise Malformed("an empty turn")
     return calls.ended("user", "tool")
@@ -134,7 +143,8 @@ def anthropic_history(body: dict[str, Any]) -> int:
             else:
                 calls.all_answered()  # results come before any words
         if role == "assistant":
-            calls.made([b["id"] for b in said if b["type"] == "tool_use"])
+            used = [b for b in said if b["type"] == "tool_use"]
+            calls.made([b["id"] for b in used], [b["name"] for b in used])
         if role == "user":
             calls.all_answered()
     return calls.ended("user")
@@ -179,6 +189,8 @@ class Handler(BaseHTTPRequestHandler):
         for event in (openai_events if openai else anthropic_events)(reply):
             self.wfile.write(event.encode())
             self.wfile.flush()
+            if reply.piece:
+                self.served.let_go.wait(reply.piece)
         self.close_connection = True
 
     def log_message(self, *args: Any) -> None:
@@ -222,7 +234,7 @@ def openai_events(reply: Reply) -> Iterator[str]:
             "id": "c1",
             "object": "chat.completion.chunk",
             "created": 1,
-            "model": "fake-1",
+            "model": reply.model,
         }
         return f"data: {json.dumps({**facts, 'choices': [choice], **more})}\n\n"
 
@@ -248,7 +260,7 @@ def openai_events(reply: Reply) -> Iterator[str]:
             }
         )
     yield chunk({}, reply.finish or ("tool_calls" if reply.calls else "stop"))
-    used = {
+    used = reply.usage or {
         "prompt_tokens": USAGE[0],
         "completion_tokens": USAGE[1],
         "total_tokens": sum(USAGE),
@@ -257,7 +269,7 @@ def openai_events(reply: Reply) -> Iterator[str]:
         "id": "c1",
         "object": "chat.completion.chunk",
         "created": 1,
-        "model": "fake-1",
+        "model": reply.model,
     }
     yield f"data: {json.dumps({**facts, 'choices': [], 'usage': used})}\n\n"
     yield "data: [DONE]\n\n"
@@ -268,9 +280,9 @@ def anthropic_events(reply: Reply) -> Iterator[str]:
         return f"event: {kind}\ndata: {json.dumps({'type': kind, **facts})}\n\n"
 
     message: dict[str, Any] = {
-        "id": "m1", "type": "message", "role": "assistant", "content": [], "model": "fake-1",
+        "id": "m1", "type": "message", "role": "assistant", "content": [], "model": reply.model,
         "stop_reason": None, "stop_sequence": None,
-        "usage": {"input_tokens": USAGE[0], "output_tokens": 1},
+        "usage": reply.usage or {"input_tokens": USAGE[0], "output_tokens": 1},
     }  # fmt: skip
     yield event("message_start", message=message)
     index = 0
@@ -298,7 +310,7 @@ def anthropic_events(reply: Reply) -> Iterator[str]:
         )
         yield event("content_block_stop", index=index)
         index += 1
-    finish = {"length": "max_tokens"}.get(
+    finish = {"length": "max_tokens", "content_filter": "refusal"}.get(
         reply.finish, "tool_use" if reply.calls else "end_turn"
     )
     yield event(

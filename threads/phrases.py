@@ -41,8 +41,15 @@ MODEL_UNKNOWN = (
 )
 MODEL_QUOTA = "the quota for {model} is used up ({said}); raise it with the provider, then retry the run"
 MODEL_FULL = "the conversation is longer than {model} can read ({said}); give it less, or a model that reads more"
-MODEL_REFUSED = "{model} declined to answer ({said})"
+MODEL_REFUSED = (
+    "{model} declined to answer ({said}); ask it otherwise, or another model"
+)
 MODEL_AWAY = "{model} could not be reached or was too busy ({said})"
+MODEL_BROKE = "{model} ended its answer with an error ({said}); retry the run"
+MODEL_ENDLESS = "its model wrote more than {limit} characters in one message; set `max_tokens` in the limits of the bot"
+BAD_LIMIT = "max_tokens in the limits of the bot is no whole number above 0: {said}"
+ANSWER_LONG = "_({count} characters more are left out here; they stand in the log.)_"
+ANSWER_CUT = "_(The model reached its limit of length here.)_"
 MODEL_CUT = "{model} broke off in the middle of its message"
 MODEL_FAILED = "{model} refused the request ({said})"
 TOO_MANY_REQUESTS = (

@@ -119,9 +119,10 @@ SELECT t.id, t.state, m.number, m.kind, right(m.body->>'text', %(most)s)
   FROM workflows_runthread w
   JOIN threads_turn t ON t.id = w.await_turn_id AND t.state IN ('pending', 'running')
   LEFT JOIN threads_turnmessage m ON m.turn_id = t.id AND m.number > %(after)s
-   AND (m.kind = 'output' AND NOT (m.body ? 'draft' AND EXISTS (
+   AND (m.kind = 'output' AND NOT (m.body ? 'draft' AND (
+         m.body->>'draft' <> t.attempts::text OR EXISTS (
          SELECT 1 FROM threads_turnmessage l WHERE l.turn_id = t.id
-            AND l.number > m.number AND l.kind <> 'output'))
+            AND l.number > m.number AND l.kind <> 'output')))
         OR m.kind = 'model' AND m.body->>'move' <> 'final')
  WHERE w.run_id = %(run)s AND w.awaiting
  ORDER BY m.number DESC NULLS LAST LIMIT %(rows)s

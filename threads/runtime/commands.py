@@ -33,7 +33,7 @@ class Output:
     def __init__(self, turn: Turn, *, draft: bool = False) -> None:
         self.turn = turn
         # Words of a message that is not kept yet: it replaces them.
-        self.mark = {"draft": True} if draft else {}
+        self.mark = {"draft": turn.attempts} if draft else {}
         self.held = ""
         self.left = settings.OUTPUT_LIMIT
         self.next_write = time.monotonic() + LOG_SECONDS

@@ -7,6 +7,7 @@ found begun but not ended runs again with the same key, or is adopted from its r
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from django.conf import settings
@@ -31,8 +32,10 @@ from threads.runtime.insist import insist
 from threads.runtime.sandbox.protocol import Stop
 from threads.runtime.watch import Watch, draining
 from threads.services import Ending
+from threads.text import one_line
 
 EMPTY_REPLIES = 3  # of a model that says nothing, one after another
+UNFINISHED = {"content_filter": phrases.MODEL_REFUSED, "error": phrases.MODEL_BROKE}
 Kind = TurnMessage.Kind
 
 
@@ -61,6 +64,8 @@ def go_on(turn: Turn, watch: Watch, brief: Brief, log: Sequence[Line]) -> bool:
         return True
     # Whom it was asked of and who claimed it: the bot may have been edited since.
     runtime = RUNTIMES[turn.needs or turn.bot.runtime]
+    # Words of an earlier message that nobody has seen yet are not this one's.
+    brief = replace(brief, emit=Output(turn, draft=True).emit)
     if keep(turn, runtime.next_move(brief, log)):
         points.reached("turn.message")
     return True
@@ -84,7 +89,6 @@ def brief_of(turn: Turn, watch: Watch) -> Brief:
         tools=tools.definitions(bot),
         limits=bot.limits,
         secret=secret,
-        emit=Output(turn, draft=True).emit,
         stop=watch.stop,
     )
 
@@ -95,7 +99,7 @@ def decided(log: Sequence[Line]) -> Ending | None:
     if last is not None and last.body["move"] == "final" and log[-1] is last:
         return final(last, log)
     calls = sum(line.kind == Kind.CALL for line in log)
-    if calls >= settings.TURN_CALLS:
+    if calls >= settings.TURN_CALLS and not open_call(log) and next_call(log):
         words = phrases.TOO_MANY_CALLS.format(count=settings.TURN_CALLS)
         return Ending(Turn.State.FAILED, words)
     if sum(line.kind == Kind.MODEL for line in log) >= 2 * settings.TURN_CALLS:
@@ -174,7 +178,8 @@ def keep(turn: Turn, move: Move) -> bool:
 
 def keep_message(turn: Turn, said: Said) -> bool:
     """Write a model's message down; one that says nothing is answered."""
-    if not said.calls and not said.text.strip():
+    reason = UNFINISHED.get(said.finish, "")
+    if not said.calls and not said.text.strip() and not reason:
         return write(turn, Kind.NOTE, {"text": phrases.EMPTY_REPLY})
     calls = [
         {
@@ -185,13 +190,17 @@ def keep_message(turn: Turn, said: Said) -> bool:
         for call in said.calls
     ]
     body = {
-        "move": "said" if calls else "final",
+        "move": "said" if calls and not reason else "final",
         "text": said.text,
-        "calls": calls,
+        "calls": [] if reason else calls,
         "message": said.message,
         "usage": said.usage,
         "finish": said.finish,
     }
+    if reason:
+        # In the log, so that whoever reads it later decides the same.
+        words = one_line(said.text) or said.finish
+        body["reason"] = reason.format(model=turn.bot.model, said=words)
     return write(turn, Kind.MODEL, body)
 
 
@@ -221,7 +230,9 @@ def answer_call(turn: Turn, watch: Watch, call: Line) -> bool:
 
 def final(line: Line, log: Sequence[Line]) -> Ending:
     """Return the end of a turn that has answered, with what it reported last."""
-    text: str = line.body["text"]
+    text, says = line.body["text"], shown(line)
+    if reason := line.body.get("reason"):
+        return Ending(Turn.State.FAILED, reason, says)
     reports = [
         one.body["result"]
         for one in log
@@ -229,4 +240,15 @@ def final(line: Line, log: Sequence[Line]) -> Ending:
     ]
     result = line.body.get("result") or (reports[-1] if reports else None)
     kept = {"output": text[: settings.OUTPUT_LIMIT], "result": result or None}
-    return Ending(Turn.State.SUCCEEDED, "", text, kept)
+    return Ending(Turn.State.SUCCEEDED, "", says, kept)
+
+
+def shown(line: Line) -> str:
+    """Return the answer as people read it; a limit that cut it is said below it."""
+    text: str = line.body["text"]
+    if (more := len(text) - settings.OUTPUT_LIMIT) > 0:
+        mark = phrases.ANSWER_LONG.format(count=more)
+        return f"{text[: settings.OUTPUT_LIMIT]}\n\n{mark}"
+    if line.body.get("finish") == "length":
+        return f"{text}\n\n{phrases.ANSWER_CUT}"
+    return text

@@ -10,7 +10,7 @@ import asyncio
 import os
 import threading
 from collections.abc import Callable, Coroutine
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, wait
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -43,14 +43,12 @@ def wait_for(work: Coroutine[Any, Any, T], look: Callable[[], bool]) -> T | None
     What it was waiting for is let go of then: a request's connection is closed.
     """
     future = asyncio.run_coroutine_threadsafe(work, aside.running())
-    while True:
-        try:
-            return future.result(timeout=LOOK_SECONDS)
-        except TimeoutError:
-            if future.done():
-                raise  # its own, and not that of this look
-            if look():
-                future.cancel()
-                return None
-        except CancelledError:
+    # Not by result(timeout=…): what ends just then would be taken for a timeout.
+    while not wait([future], timeout=LOOK_SECONDS).done:
+        if look():
+            future.cancel()
             return None
+    try:
+        return future.result()
+    except CancelledError:
+        return None

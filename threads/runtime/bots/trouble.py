@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from pydantic_ai import exceptions as ai
 
@@ -12,6 +13,7 @@ from threads.text import one_line
 
 LONGEST_WAIT = 300.0  # seconds a provider may ask for; a run's own retries wait longer
 WAIT = 5.0
+SHORTEST_KEY = 4  # shorter ones would take letters out of plain words
 KEY = re.compile(r"\b(?:sk|key|pk|rk)[-_][\w*-]{4,}", re.IGNORECASE)
 PASSING = (
     ai.ModelRateLimitError,
@@ -33,9 +35,11 @@ LASTING = (
 RETRY_STATUS = frozenset({408, 409, 425, 429})
 
 
-def sorted_out(error: Exception, *, model: str) -> Fault | Broken:
+def sorted_out(
+    error: Exception, *, model: str, keys: Sequence[str] = ()
+) -> Fault | Broken:
     """Return the fault or the end that a failed request is."""
-    said = told(error)
+    said = told(error, keys)
     for kind, words in LASTING:
         if isinstance(error, kind):
             return Broken(words.format(model=model, said=said))
@@ -67,11 +71,14 @@ def wait(error: Exception) -> float:
     return min(max(asked, 0.0), LONGEST_WAIT) if asked == asked else WAIT
 
 
-def told(error: Exception) -> str:
-    """Return what was said, as one line without anything that looks like a key."""
+def told(error: Exception, keys: Sequence[str]) -> str:
+    """Return what was said, as one line without the keys or what looks like one."""
     status = getattr(error, "status_code", None)
     body = getattr(error, "body", None)
     words = message_in(body) or str(error) or type(error).__name__
+    for key in keys:
+        if len(key) >= SHORTEST_KEY:
+            words = words.replace(key, "…")
     line = KEY.sub("…", one_line(words, 200))
     return f"{status}: {line}" if status else line
 
