@@ -168,7 +168,7 @@ SANDBOX_READ_ONLY = env.words("SANDBOX_READ_ONLY", (sys.prefix, sys.base_prefix)
 WORKSPACES = Path(env.text("WORKSPACES") or DATA_DIR / "workspaces")
 SOURCES_DIR = Path(env.text("SOURCES_DIR") or DATA_DIR / "sources")
 SOURCES = env.words(
-    "SOURCES", ("demo",)
+    "SOURCES", ("demo", "demo-flaky")
 )  # folders and archives in it `source:` may name
 OUTPUT_LIMIT = env.whole("OUTPUT_LIMIT", 20_000)  # bytes of output kept, ends first
 COMMAND_MEMORY = env.whole("COMMAND_MEMORY", 4 * 1024**3)

@@ -84,6 +84,7 @@ def apart(settings: Any, tmp_path: Path) -> None:
     """Keep a test's files and mail to itself, and its tickets at home."""
     settings.WORKSPACES = tmp_path / "workspaces"
     settings.SOURCES_DIR = tmp_path / "sources"
+    settings.QUERY_FOLDERS = [str(tmp_path / "databases")]
     settings.ARTIFACTS = tmp_path / "artifacts"
     settings.EMAIL_BACKEND = "django.core.mail.backends.locmem.EmailBackend"
 

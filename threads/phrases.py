@@ -63,6 +63,7 @@ AGENT_SETTING = (
 )
 TOO_MANY_CALLS = "it used tools more than {count} times without an answer; run such work in the background"
 SCRIPTED_INTRO = "I am the scripted stand-in for a model: I follow a fixed plan, the evidence is real."
+ADDING_UP = "Adding up the rows."
 REPRODUCED = (
     "**`{test}` fails again when it runs alone**, so it is not a matter of order."
 )

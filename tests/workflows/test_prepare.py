@@ -11,7 +11,7 @@ from django.utils.http import urlsafe_base64_decode
 from django_celery_beat.models import PeriodicTask
 
 from threads.models import Bot, House, Member
-from workflows import setup
+from workflows import authoring, setup
 from workflows.models import Workflow
 
 
@@ -53,7 +53,24 @@ def test_the_demo_is_there_unless_it_is_left_out(posted):
     prepare()
     prepare()
 
-    assert Workflow.objects.get().slug == "nightly-check"
+    assert set(Workflow.objects.values_list("slug", flat=True)) == {
+        "condition-watcher",
+        "flakiness-hunter",
+        "gated-job",
+        "health-probe",
+        "nightly-check",
+        "weekly-summary",
+    }
+
+
+@pytest.mark.django_db
+def test_a_demo_that_was_deleted_does_not_come_back(posted):
+    prepare()
+    authoring.delete_workflow(Workflow.objects.get(slug="gated-job"))
+
+    prepare()
+
+    assert not Workflow.objects.current().filter(slug="gated-job").exists()
 
 
 @pytest.mark.django_db

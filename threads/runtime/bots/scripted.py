@@ -9,8 +9,10 @@ import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from threads import phrases
+from threads.runtime.bots import summing
 from threads.runtime.bots.protocol import Brief, Final, Line, Move, ToolCall
 
 TEST = re.compile(r"^FAILED (?P<id>(?P<file>[\w./-]+\.py)::\S+)", re.MULTILINE)
@@ -80,12 +82,15 @@ class Scripted:
 
     def next_move(self, brief: Brief, log: Sequence[Line]) -> Move:
         """Take the next tool of the plan, then report what the tools returned."""
+        rows = summing.rows_in(brief.prompt)
         found = clues(brief.prompt)
-        moves = plan(found)
+        moves = summing.plan(rows) if rows else plan(found)
         results = [line for line in log if line.kind == "result"]
         if len(results) < len(moves):
             return moves[len(results)]
         heard = [line.body["text"] for line in log if line.kind == "person"]
+        if rows:
+            return summary(rows, results[0], heard)
         return Final(
             report(found, moves, results, heard),
             {
@@ -95,6 +100,14 @@ class Scripted:
                 "reproduced": bool(found.test) and not results[-1].body.get("ok", True),
             },
         )
+
+
+def summary(rows: list[dict[str, Any]], added: Line, heard: list[str]) -> Final:
+    """Answer with what the program printed and the rows that it cites."""
+    figures = added.body["text"].strip()
+    parts = [phrases.SCRIPTED_INTRO, fenced(figures), summing.table(rows)]
+    parts += [phrases.HEARD_YOU.format(text=said) for said in heard]
+    return Final("\n\n".join(parts), {"figures": figures.splitlines()})
 
 
 def report(

@@ -5,6 +5,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandParser
 
 from workflows import demo, setup
+from workflows.demo import cases
 
 
 class Command(BaseCommand):
@@ -22,4 +23,5 @@ class Command(BaseCommand):
         house, owner = setup.open_home()
         if not options["no_demo"]:
             demo.install(house)
+            cases.install(house)
         self.stdout.write(setup.sign_in_path(owner))
