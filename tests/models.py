@@ -1,6 +1,6 @@
 """Model servers on loopback, strict as real ones are about what they are sent.
 
-One speaks as OpenAI's chat completions do, the other as Anthropic's messages. A history
+They speak as OpenAI's chat completions, its responses, or Anthropic's messages. A history
 that leaves a call open, answers one twice or answers none gets a 400.
 """
 
@@ -14,6 +14,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+from tests import responses
 
 USAGE = (100, 20)
 NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")  # of a tool, or a call's id
@@ -66,7 +68,7 @@ class Served:
 
     def answer(self, body: dict[str, Any]) -> Reply:
         """Say what the script has for so many replies as the history holds."""
-        check = openai_history if self.shape == "openai-chat" else anthropic_history
+        check = HISTORIES[self.shape]
         self.requests.append(body)
         try:
             replies = check(body)
@@ -185,8 +187,7 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("content-type", "text/event-stream")
         self.send_header("connection", "close")
         self.end_headers()
-        openai = self.served.shape == "openai-chat"
-        for event in (openai_events if openai else anthropic_events)(reply):
+        for event in EVENTS[self.served.shape](reply):
             self.wfile.write(event.encode())
             self.wfile.flush()
             if reply.piece:
@@ -319,3 +320,15 @@ def anthropic_events(reply: Reply) -> Iterator[str]:
         usage={"output_tokens": USAGE[1]},
     )
     yield event("message_stop")
+
+
+HISTORIES: dict[str, Callable[[dict[str, Any]], int]] = {
+    "openai-chat": openai_history,
+    "anthropic": anthropic_history,
+    "openai": lambda body: responses.history(body, Calls()),
+}
+EVENTS: dict[str, Callable[[Reply], Iterator[str]]] = {
+    "openai-chat": openai_events,
+    "anthropic": anthropic_events,
+    "openai": lambda reply: responses.events(reply, ids(reply), USAGE),
+}

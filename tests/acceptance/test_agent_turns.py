@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,6 +13,7 @@ from tests.harness import ROLES, Stack
 from tests.models import Reply, Served, call
 from threads import tenancy
 from threads.models import Bot, House, Turn
+from workflows import documents
 from workflows.models import Run
 from workflows.services import cancel_run, spawn_run
 
@@ -64,6 +66,53 @@ def test_a_request_in_flight_is_let_go_soon_after_a_cancel(stack: Stack, home: H
         stack.wait(lambda: states([run]) == {"cancelled"}, 30)
         assert Turn.objects.get().state == "cancelled"
         assert len(served.requests) == 1
+
+
+@pytest.mark.timeout(120)
+def test_words_are_shown_as_they_are_written_and_a_cancel_closes_the_line(
+    stack: Stack, home: House
+):
+    endless = Reply("All is well. " * 20_000, piece=0.2)
+    with models.serve("openai-chat", lambda number: endless) as served:
+        stack.env["MODELS"] = served.setting
+        stack.up("conductor", "steps", "turns")
+        run = spawn_run(factories.workflow(home, factories.prompt("look"))).run
+
+        stack.wait(lambda: "All is well." in so_far(run), 40)
+        cancel_run(run.pk, who="alice")
+
+        stack.wait(lambda: states([run]) == {"cancelled"}, 30)
+        stack.wait(lambda: served.gone == 1, 10)
+        assert len(served.requests) == 1
+
+
+@pytest.mark.timeout(120)
+def test_a_worker_that_shuts_down_lets_go_of_a_slow_request_at_no_cost(
+    stack: Stack, home: House
+):
+    waits = [60.0, 0.0]
+    with models.serve(
+        "openai-chat", lambda number: Reply("Done.", seconds=waits.pop(0))
+    ) as served:
+        stack.env["MODELS"] = served.setting
+        stack.up("conductor", "steps", "turns.a", DRAIN_SECONDS="1")
+        run = spawn_run(factories.workflow(home, factories.prompt("look"))).run
+        stack.wait(lambda: served.requests, 40)
+
+        stack.kill("turns.a", number=signal.SIGTERM)
+        stack.wait(lambda: stack.started["turns.a"].poll() is not None, 30)
+        stack.up("turns.b")
+
+        stack.wait(lambda: states([run]) == {"completed"}, 40)
+        turn = Turn.objects.get()
+        assert (turn.crashes, turn.faults) == (0, 0)
+        assert len(served.requests) == 2
+
+
+def so_far(run: Run) -> str:
+    """Return what a page shows of the step's words while they are written."""
+    (step,) = documents.run(Run.objects.get(pk=run.pk))["steps"]
+    return step.get("progress") or ""
 
 
 def crowd(

@@ -16,7 +16,7 @@ from workflows import documents
 from workflows.models import Checkpoint
 from workflows.services import spawn_run
 
-SHAPES = ("openai-chat", "anthropic")
+SHAPES = ("openai-chat", "anthropic", "openai")
 KEY = "a-key-like-no-other"
 
 
