@@ -352,3 +352,24 @@ def test_the_allow_list_is_read_or_refused_by_its_name(monkeypatch):
         monkeypatch.setenv("CALLS", wrong)
         with pytest.raises(ImproperlyConfigured, match="CALLS"):
             env.calls("CALLS")
+
+
+def test_a_worker_that_stood_still_after_it_said_so_calls_nothing(
+    house, monkeypatch, settings, calls
+):
+    """Stopped between the line in the thread and the call, and taken over meanwhile."""
+    opened = lengthy.open_step
+
+    def stands_still(held, step, words):
+        opened(held, step, words)
+        held.since -= settings.LEASE_SECONDS
+        Run.objects.filter(pk=held.id).update(attempts=2, holder=drive.holder("other"))
+
+    settings.CALLS["slowly"] = "tests.hands.called"
+    monkeypatch.setattr(lengthy, "open_step", stands_still)
+    run = drive.carry(start(house, factories.call("one", "slowly")))
+
+    assert run.state == "running"
+    assert run.attempts == 2
+    assert calls.seen == []
+    assert Checkpoint.objects.get(run=run).state == "running"

@@ -57,6 +57,8 @@ def carry_out(
     elif not apart.again and apart.answered() is None:
         return cut(CallFailed(thread_phrases.INTERRUPTED, final=True))
     points.reached("call.opened")
+    if not journal.in_hand(held):
+        raise sending.Fenced  # it stood still, and another has gone on meanwhile
     before = session()
     try:
         ended = end()
