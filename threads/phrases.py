@@ -33,7 +33,7 @@ EMPTY_AGAIN = (
 )
 MODEL_MISSING = "the bot has no model; set one such as openai:gpt-5 on the bot"
 NO_MODEL = "“{model}” names no model that can be reached: write provider:model, with a provider of {known}"
-BAD_MODELS = "the setting MODELS cannot be read at “{words}”: write name=shape@url or name=shape@url#SECRET, with the shape openai, openai-chat or anthropic"
+BAD_MODELS = "the setting MODELS cannot be read at “{words}”: write name=shape@url or name=shape@url#SECRET, with the shape openai, openai-chat or anthropic and an address that begins with http:// or https://"
 MODEL_KEY = "{model} did not accept the key ({said}); set another with `wf secret set`, then retry the run"
 MODEL_NO_KEY = "there is no key for the model: set it with `wf secret set {name}`, then retry the run"
 MODEL_UNKNOWN = (

@@ -218,3 +218,20 @@ def test_a_limit_that_is_none_says_so(house, bot, settings, limit):
 
     assert "max_tokens in the limits of the bot" in reason(run)
     assert served.requests == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["fake", "=openai@http://x", "fake=gopher@http://x", "fake=openai-chat@box:80/v1"],
+)
+def test_a_setting_that_cannot_be_read_fails_at_once_and_is_named(
+    house, bot, settings, words
+):
+    settings.MODELS = [words]
+
+    run = drive.carry(
+        spawn_run(factories.workflow(house, factories.prompt("look"))).run
+    )
+
+    assert f"the setting MODELS cannot be read at “{words}”" in reason(run)
+    assert Turn.objects.get().faults == 0

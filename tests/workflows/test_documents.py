@@ -289,6 +289,19 @@ def test_a_step_at_work_tells_what_it_wrote_so_far(working):
     assert shown(working)["steps"][0]["progress"] == "x" * 8_000
 
 
+def test_words_of_a_message_that_broke_off_are_not_shown_before_those_of_the_next(
+    working,
+):
+    turn = drive.begun_turn(working)
+    drive.write(turn, "Half of", draft=turn.attempts - 1)
+    drive.write(turn, "All of", " it", draft=turn.attempts)
+    told = shown(working)["steps"][0]["progress"]
+    drive.write(turn, "All of it.", kind="model", move="said")
+
+    assert told == "All of it"
+    assert shown(working)["steps"][0]["progress"] == "All of it.\n"
+
+
 def test_a_step_that_has_ended_has_no_progress_beside_its_result(working):
     turn = drive.begun_turn(working)
     drive.write(turn, "so far\n")

@@ -55,7 +55,8 @@ def providers() -> dict[str, Provider]:
         name, _, rest = words.partition("=")
         shape, _, place = rest.partition("@")
         url, _, key = place.partition("#")
-        if not name or shape not in SHAPES:
+        reached = not url or url.startswith(("http://", "https://"))
+        if not name or shape not in SHAPES or not reached:
             raise Broken(phrases.BAD_MODELS.format(words=words))
         found[name] = Provider(shape, url, key)
     return found
