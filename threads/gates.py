@@ -9,7 +9,7 @@ from uuid import UUID
 from django.db.models import QuerySet
 from django.db.models.functions import Now
 
-from threads import answers, db, notices, phrases, points, services, text
+from threads import answers, db, notices, phrases, points, post, services, text
 from threads.exceptions import (
     AlreadyAnswered,
     BadAnswer,
@@ -110,10 +110,20 @@ def close(
     gate.state, gate.outcome, gate.closed_by = Gate.State.CLOSED, outcome, by
     gate.reply, gate.due_at, gate.closed_at = reply, None, closed[0]
     points.written("decide")
-    if gate.turn is not None:
+    if gate.turn is not None and gate.of_bot:
+        resume(gate.turn)
+    elif gate.turn is not None:
         services.wake_turn(thread, gate.turn, again=outcome == Gate.Outcome.APPROVED)
     notices.gate_decided.send(sender=Gate, gate=gate, thread=thread)
     return True
+
+
+def resume(turn: Turn) -> None:
+    """Let a turn go on whose bot has waited for people, in their locked thread."""
+    waiting = Turn.objects.filter(pk=turn.pk, state=Turn.State.WAITING)
+    waiting.update(state=Turn.State.PENDING, ready_at=Now())
+    points.written("woken")
+    post.post_ticket("threads.turn", turn.pool, turn.pk, queue=turn.pool)
 
 
 def withdraw(thread: LockedThread) -> None:
@@ -145,7 +155,8 @@ def expire(gate_id: UUID) -> bool:
         ).first()
         if gate is None:
             return False
-        thread.append(phrases.EXPIRED[gate.on_deadline])
+        silence = phrases.EXPIRED_BOT if gate.of_bot else ""
+        thread.append(silence or phrases.EXPIRED[gate.on_deadline])
         outcome = EXPIRED_AS[gate.on_deadline]
         return close(thread, gate, outcome=outcome, by="the deadline")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from threads import db, phrases, points, services
-from threads.locking import LockedThread, locked
+from threads.locking import LockedThread, bot_author, locked
 from threads.models import Entry, Gate, Thread, Turn
 
 
@@ -58,13 +58,43 @@ def open_gate(thread: LockedThread, question: Question, *, number: int) -> Gate:
     return gate
 
 
+def ask_for(turn: Turn, question: Question) -> bool:
+    """Park a turn on its bot's question to people; False where it was taken over.
+
+    Asked once however often its call begins: the subject names turn and call.
+    """
+    with locked(turn.thread_id) as thread:
+        if not park(turn):
+            return False
+        if Gate.objects.filter(subject=question.subject).exists():
+            return True
+        bot = bot_author(turn.bot)
+        number = thread.append(
+            question.prompt, author=bot, kind=Entry.Kind.MESSAGE, data={"ask": True}
+        )
+        gate = open_gate(thread, question, number=number)
+        Gate.objects.filter(pk=gate.pk).update(turn=turn)
+        points.written("ask")
+        return True
+
+
+def park(turn: Turn) -> bool:
+    """Let a held turn wait and hold nothing: its limit does not count the wait."""
+    return bool(
+        Turn.objects.filter(services.held_by(turn), pk=turn.pk).update(
+            state=Turn.State.WAITING,
+            holder=None,
+            held_until=None,
+            due_at=None,
+            ready_at=None,
+        )
+    )
+
+
 def ask_whether(turn: Turn) -> None:
     """Park a turn that was interrupted on the question whether to run it again."""
     with locked(turn.thread_id) as thread:
-        parked = Turn.objects.filter(services.held_by(turn), pk=turn.pk).update(
-            state=Turn.State.WAITING, holder=None, held_until=None, due_at=None
-        )
-        if not parked:
+        if not park(turn):
             return
         prompt = phrases.RUN_AGAIN.format(instruction=turn.instruction)
         number = thread.append(prompt, kind=Entry.Kind.INSTRUCTION, data={"ask": True})

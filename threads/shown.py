@@ -201,7 +201,8 @@ def asks(user: Any, gates: QuerySet[Gate]) -> list[Ask]:
 def ask(gate: Gate, member: Member | None, *, user: Any) -> Ask:
     said = [a for a in gate.answers.all() if a.iteration == gate.iteration]
     bar = bar_of(gate, member, user=user, said=said)
-    prompt, code = parted(gate.prompt) if gate.turn_id else (gate.prompt, "")
+    again = gate.turn_id is not None and not gate.of_bot
+    prompt, code = parted(gate.prompt) if again else (gate.prompt, "")
     return Ask(
         gate=gate,
         prompt=safe(prompt),

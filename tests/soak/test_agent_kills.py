@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.kills import World, undisturbed
-from tests.talks import SHAPES, TALK, die_once, talks
+from tests.talks import ASK, ASKS, SHAPES, TALK, die_once, serving, talks
 
 
 @pytest.mark.timeout(1200)
@@ -20,3 +20,14 @@ def test_a_kill_anywhere_in_a_talk_with_a_model_leaves_no_trace(
 
         for place in calm.passed:
             die_once(world, TALK, calm, place, served)
+
+
+@pytest.mark.timeout(1200)
+def test_a_kill_anywhere_while_a_bot_asks_people_leaves_one_question(
+    world: World, settings: Any
+):
+    with serving(world, "openai-chat", settings, ASKS) as served:
+        calm = undisturbed(world, ASK)
+
+        for place in calm.passed:
+            die_once(world, ASK, calm, place, served)

@@ -110,6 +110,11 @@ class Gate(models.Model):
     def __str__(self) -> str:
         return self.title
 
+    @property
+    def of_bot(self) -> bool:
+        """Whether a bot asks in the middle of its turn, and goes on with any answer."""
+        return self.subject.startswith("ask:")
+
 
 class GateAnswer(models.Model):
     """What one person said to a gate, through which door."""

@@ -9,14 +9,19 @@ from pydantic import ValidationError
 from threads import phrases
 from threads.models import Bot, Turn
 from threads.runtime.bots.protocol import Tool
-from threads.runtime.tools import query_database, report, run_command
+from threads.runtime.tools import ask_person, query_database, report, run_command
 from threads.runtime.tools.protocol import Handler
 from threads.runtime.watch import Watch
 from threads.text import one_line
 
 TOOLS: dict[str, Handler] = {
     handler.name: handler
-    for handler in (run_command.handler, query_database.handler, report.handler)
+    for handler in (
+        run_command.handler,
+        query_database.handler,
+        ask_person.handler,
+        report.handler,
+    )
 }
 
 
