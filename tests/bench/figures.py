@@ -29,6 +29,6 @@ def measure(
     bed = Bed(stack)
     try:
         found = [figure for name in ids for figure in FIGURES[name](bed, share)]
-        return [*found, *(compare.compare(bed, share) if peers else [])]
+        return [*found, *(compare.compare(bed, share, ids) if peers else [])]
     finally:
         bed.aside.close()

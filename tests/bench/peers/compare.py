@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from statistics import median
@@ -42,8 +42,8 @@ class Score:
         return max(found) if self.unit == "steps/s" else min(found)
 
 
-def compare(bed: Bed, share: float) -> list[Figure]:
-    """Play all rounds and hold ours against the targets."""
+def compare(bed: Bed, share: float, ids: Sequence[str]) -> list[Figure]:
+    """Play all rounds of the figures named and hold ours against the targets."""
     try:
         peers = rivals.contestants(bed)
     except NotHere as error:
@@ -51,15 +51,16 @@ def compare(bed: Bed, share: float) -> list[Figure]:
     scores: dict[str, Score] = {}
     for number in range(ROUNDS):
         for peer in [None, *peers]:
-            play(bed, peer, scores, share=share, first=number == 0)
+            parts = ours(bed, share) if peer is None else theirs(bed, peer, share)
+            wanted = [part for part in parts if part[0][:2] in ids]
+            play(peer, wanted, scores, first=number == 0)
     return [figure(score) for score in scores.values()]
 
 
 def play(
-    bed: Bed, peer: Rival | None, scores: dict[str, Score], *, share: float, first: bool
+    peer: Rival | None, parts: Parts, scores: dict[str, Score], *, first: bool
 ) -> None:
     """Play one round of one contestant; one that fails is said and left out."""
-    parts = ours(bed, share) if peer is None else theirs(bed, peer, share)
     for key, unit, measure in parts:
         score = scores.setdefault(key, Score(key, unit))
         name = peer.name if peer else OURS
