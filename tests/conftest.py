@@ -58,12 +58,6 @@ class Database:
         return self.server.place.log.read_text() if self.server else ""
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the long ones, so that no process is left with them at the end."""
-    items.sort(key=lambda item: "/acceptance/" not in item.path.as_posix())
-
-
 @pytest.fixture(scope="session")
 def server() -> Iterator[Database]:
     if settings.DATABASE_URL:
